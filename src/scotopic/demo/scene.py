@@ -1,0 +1,400 @@
+"""A stereo pair rendered by code, with exact ground truth: a room with a floor, boxes, a screen and a pole.
+
+Everything is a flat rectangle in space, so in each view its disparity is ``d = a x + b y + c``: constant on what faces
+the camera, growing down the floor, changing along a row on walls and boxes seen at an angle. The nearest rectangle
+(largest d) wins each ray; its texture is looked up at the point hit, so that both views see one surface. The textures
+are coarse and full of contrast, since nothing finer survives at a photon level of 2.
+
+Units: the baseline is 1 and the focal length equals the image width, so a point at depth Z has the disparity width / Z.
+Axes: x to the right, y down, z away from the camera, origin at the left camera. Pixel centres have whole coordinates.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.errors import SettingsError
+
+_Floats = NDArray[np.float64]
+_Size = tuple[int, int]  # width, height in px
+_Point = tuple[float, float]  # on the floor: (x, z)
+_Colour = tuple[float, float, float]
+_Paint = Callable[[_Floats, _Floats], _Floats]  # coordinates on the surface -> colours (n, 3)
+
+_EYE_HEIGHT = 5.0  # of the camera above the floor, in baselines
+_HORIZON = 0.38  # share of the image above the horizon
+_WALL = 76.0  # depth of the back wall
+_SUPERSAMPLING = (-1 / 3, 0.0, 1 / 3)
+
+_INK, _NIGHT = (0.09, 0.08, 0.12), (0.07, 0.09, 0.24)
+_CREAM, _WHITE = (0.97, 0.93, 0.82), (1.0, 0.99, 0.95)
+_TEAL, _BLUE = (0.05, 0.42, 0.46), (0.14, 0.30, 0.66)
+_RED, _ORANGE = (0.84, 0.16, 0.13), (0.97, 0.56, 0.13)
+_YELLOW, _WOOD = (1.0, 0.84, 0.25), (0.48, 0.27, 0.15)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A rendered pair with its ground truth; ``x_right = x_left - d``.
+
+    Attributes
+    ----------
+    left, right : ndarray of float32
+        ``H x W x 3`` in [0, 1].
+    disparity_left, disparity_right : ndarray of float32
+        ``H x W`` in px, exact at pixel centres, without gaps: occluded pixels have their true disparity too.
+    visible_left, visible_right : ndarray of bool
+        ``H x W``: whether the other view sees that point as well, inside its frame and not behind something.
+    """
+
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+    disparity_left: NDArray[np.float32]
+    disparity_right: NDArray[np.float32]
+    visible_left: NDArray[np.bool_]
+    visible_right: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Surface:
+    """A rectangle: points ``corner + u * along + v * up`` with u, v in [0, 1]."""
+
+    corner: _Floats
+    along: _Floats
+    up: _Floats
+    paint: _Paint
+    light: float = 1.0
+
+
+def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
+    """Render the demonstration scene.
+
+    Parameters
+    ----------
+    width, height : int
+        Of each view in px, at least 32, the height at most twice the width. At 384 x 256 disparities run from 5 to
+        38 px; they scale with the width.
+    seed : int
+        Places the objects a little differently and draws other textures.
+
+    Returns
+    -------
+    Scene
+        Both views, their disparities and what both see.
+
+    Raises
+    ------
+    SettingsError
+        The size is too small or too tall, or `seed` is negative.
+    """
+    if min(width, height) < 32 or height > 2 * width or seed < 0:
+        raise SettingsError(
+            f"scene: found width {width}, height {height}, seed {seed}, expected at least 32 x 32 px, at most twice as "
+            "high as wide, and a seed from 0 on; try 384, 256 and 0"
+        )
+    surfaces, size = _build_room(np.random.default_rng(seed)), (width, height)
+    x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
+    left = _cast(surfaces, size, 0, x, y)[1]
+    right = _cast(surfaces, size, 1, x, y)[1]
+    return Scene(
+        left=_render(surfaces, size, 0, x, y),
+        right=_render(surfaces, size, 1, x, y),
+        disparity_left=left.astype(np.float32),
+        disparity_right=right.astype(np.float32),
+        visible_left=_is_seen(surfaces, size, 1, x - left, y, left),
+        visible_right=_is_seen(surfaces, size, 0, x + right, y, right),
+    )
+
+
+# --- casting rays ---------------------------------------------------------------------------------------------------
+
+
+def _cast(
+    surfaces: list[_Surface], size: _Size, view: int, x: _Floats, y: _Floats
+) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
+    """Nearest surface at each pixel (x, y) of a view (0 left, 1 right): its index, disparity, and u, v on it."""
+    width, height = size
+    horizontal = (x - (width - 1) / 2) / width
+    vertical = (y - _HORIZON * (height - 1)) / width
+    rays = np.stack([horizontal, vertical, np.ones_like(x)])
+    nearest = np.full(x.shape, -1, dtype=np.intp)
+    disparity, best_u, best_v = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape)
+    for index, surface in enumerate(surfaces):
+        # A ray meets the plane at depth Z: Z * ray = corner + u * along + v * up, seen from this view's camera. Divided
+        # by Z that is linear in (1/Z, u/Z, v/Z), and 1/Z is disparity over width: hence d = a x + b y + c.
+        corner = surface.corner - np.array([float(view), 0.0, 0.0])
+        inverse = np.linalg.inv(np.column_stack([corner, surface.along, surface.up]))
+        nearness, u, v = np.tensordot(inverse, rays, axes=1)
+        candidate = width * nearness
+        hit = (nearness > 0) & (u >= 0) & (u <= nearness) & (v >= 0) & (v <= nearness) & (candidate > disparity)
+        nearest[hit], disparity[hit] = index, candidate[hit]
+        best_u[hit], best_v[hit] = u[hit] / nearness[hit], v[hit] / nearness[hit]
+    return nearest, disparity, best_u, best_v
+
+
+def _render(surfaces: list[_Surface], size: _Size, view: int, x: _Floats, y: _Floats) -> NDArray[np.float32]:
+    total = np.zeros((*x.shape, 3))
+    for dy in _SUPERSAMPLING:
+        for dx in _SUPERSAMPLING:
+            nearest, _, u, v = _cast(surfaces, size, view, x + dx, y + dy)
+            for index, surface in enumerate(surfaces):
+                here = nearest == index
+                length_u, length_v = np.linalg.norm(surface.along), np.linalg.norm(surface.up)
+                total[here] += surface.light * surface.paint(u[here] * length_u, v[here] * length_v)
+    return np.clip(total / len(_SUPERSAMPLING) ** 2, 0.0, 1.0).astype(np.float32)
+
+
+def _is_seen(
+    surfaces: list[_Surface], size: _Size, view: int, x: _Floats, y: _Floats, disparity: _Floats
+) -> NDArray[np.bool_]:
+    """Whether points of known disparity, at (x, y) in a view, are in its frame and in front of all else."""
+    inside = (x >= 0) & (x <= size[0] - 1)
+    return inside & (_cast(surfaces, size, view, x, y)[1] <= disparity + 1e-6)
+
+
+# --- the room -------------------------------------------------------------------------------------------------------
+
+
+def _build_room(random: np.random.Generator) -> list[_Surface]:
+    """All surfaces of the room; their order does not matter."""
+
+    def moved(amount: float) -> float:
+        return float(random.uniform(-amount, amount))
+
+    crate = _Box(x=4.6 + moved(0.3), z=19.0 + moved(0.7), width=3.6, depth=3.6, height=2.9, turn=0.55 + moved(0.1))
+    stool = _Box(x=-2.7 + moved(0.3), z=21.5 + moved(0.7), width=2.4, depth=2.4, height=2.3, turn=-0.4 + moved(0.1))
+    shelf = _Box(x=-6.3 + moved(0.4), z=38.0 + moved(1.0), width=6.4, depth=3.0, height=10.5, turn=0.0)
+    screen_x, screen_z = 5.6 + moved(0.4), 50.0 + moved(1.0)
+    folds = list(pairwise((screen_x + 4.4 * k, screen_z - (11.0 if k % 2 else 0.0)) for k in range(4)))
+    pole_x = -3.45 + moved(0.08)
+
+    back_wall = _upright((-120.0, _WALL), (120.0, _WALL), 80.0, _wallpaper(random))
+    side_wall = _upright((-14.0, 6.0), (-14.0, _WALL), 80.0, _tall_panels(random), light=0.92)
+    window = _upright((-7.5, _WALL - 0.5), (10.5, _WALL - 0.5), 12.5, _night_window(random), above_floor=7.5)
+    floor = _Surface(
+        corner=np.array([-120.0, _EYE_HEIGHT, 3.0]),
+        along=np.array([240.0, 0.0, 0.0]),
+        up=np.array([0.0, 0.0, _WALL]),
+        paint=_floor(random, [crate, stool, shelf, *(_Box.under(*fold) for fold in folds)]),
+    )
+    screen = [
+        _upright(start, end, 9.6, _slanting_stripes(random, k), light=(1.0, 0.72)[k % 2])
+        for k, (start, end) in enumerate(folds)
+    ]
+    pole = _upright((pole_x, 10.2), (pole_x + 0.24, 10.2), 40.0, _pole_rings(random))
+    return [
+        *(back_wall, side_wall, window, floor, *screen, pole),
+        *shelf.surfaces(_bookshelf(random), _plain(_WOOD), _plain(_WOOD)),
+        *stool.surfaces(_blobs(random, _TEAL, _CREAM), _blobs(random, _TEAL, _CREAM), _plain(_CREAM)),
+        *crate.surfaces(_checks(random, _RED, _CREAM), _checks(random, _RED, _CREAM), _ring()),
+    ]
+
+
+def _upright(
+    start: _Point, end: _Point, height: float, paint: _Paint, light: float = 1.0, above_floor: float = 0.0
+) -> _Surface:
+    """A standing rectangle over the floor line from (x, z) to (x, z); u runs along that line, v upwards."""
+    return _Surface(
+        corner=np.array([start[0], _EYE_HEIGHT - above_floor, start[1]]),
+        along=np.array([end[0] - start[0], 0.0, end[1] - start[1]]),
+        up=np.array([0.0, -height, 0.0]),
+        paint=paint,
+        light=light,
+    )
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A box on the floor, turned about the vertical; (x, z) is its centre."""
+
+    x: float
+    z: float
+    width: float
+    depth: float
+    height: float
+    turn: float
+
+    @classmethod
+    def under(cls, start: _Point, end: _Point) -> "_Box":
+        """What a screen between two points of the floor covers of it: a box without height."""
+        dx, dz = end[0] - start[0], end[1] - start[1]
+        return cls(start[0] + dx / 2, start[1] + dz / 2, float(np.hypot(dx, dz)), 0.3, 0.0, float(np.arctan2(dz, dx)))
+
+    def surfaces(self, front: _Paint, side: _Paint, top: _Paint) -> list[_Surface]:
+        """Front, both sides and top; the back is never seen."""
+        cos, sin = float(np.cos(self.turn)), float(np.sin(self.turn))
+        corners = [(i * self.width / 2, j * self.depth / 2) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+        a, b, c, d = ((self.x + cos * x - sin * z, self.z + sin * x + cos * z) for x, z in corners)
+        corner, along, up = (np.array([x, 0.0, z]) for x, z in (a, np.subtract(b, a), np.subtract(d, a)))
+        return [
+            _upright(a, b, self.height, front, light=0.95),
+            _upright(b, c, self.height, side, light=0.62),
+            _upright(d, a, self.height, side, light=0.7),
+            _Surface(corner + np.array([0.0, _EYE_HEIGHT - self.height, 0.0]), along, up, top),
+        ]
+
+    def distance(self, x: _Floats, z: _Floats) -> _Floats:
+        """From points of the floor to the foot of the box; 0 inside."""
+        cos, sin = np.cos(self.turn), np.sin(self.turn)
+        x, z = x - self.x, z - self.z
+        beyond_x = np.abs(cos * x + sin * z) - self.width / 2
+        beyond_z = np.abs(-sin * x + cos * z) - self.depth / 2
+        return np.asarray(np.hypot(np.maximum(beyond_x, 0), np.maximum(beyond_z, 0)))
+
+
+# --- textures -------------------------------------------------------------------------------------------------------
+
+
+def _mix(first: _Colour, second: _Colour, share: _Floats | NDArray[np.bool_]) -> _Floats:
+    weight = np.asarray(share, dtype=np.float64)[:, None]
+    return np.asarray((1 - weight) * np.array(first) + weight * np.array(second))
+
+
+def _grain(random: np.random.Generator, cell: float) -> _Paint:
+    """Smooth random values in [0, 1] with features of about `cell`, as a column."""
+    lattice = random.random((64, 64))
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        i, j = np.floor(u / cell).astype(np.intp), np.floor(v / cell).astype(np.intp)
+        s, t = u / cell - i, v / cell - j
+        s, t = s * s * (3 - 2 * s), t * t * (3 - 2 * t)
+        i, j, i1, j1 = i % 64, j % 64, (i + 1) % 64, (j + 1) % 64
+        lower = (1 - s) * lattice[j, i] + s * lattice[j, i1]
+        upper = (1 - s) * lattice[j1, i] + s * lattice[j1, i1]
+        return np.asarray((1 - t) * lower + t * upper)[:, None]
+
+    return paint
+
+
+def _plain(colour: _Colour) -> _Paint:
+    return lambda u, v: np.broadcast_to(np.array(colour), (u.size, 3))
+
+
+def _uneven_edges(random: np.random.Generator, length: float, smallest: float, largest: float) -> _Floats:
+    """Where bands of random widths end. Even bands would match at every period."""
+    return np.asarray(random.uniform(smallest, largest, int(length / smallest) + 1).cumsum(), dtype=np.float64)
+
+
+def _wallpaper(random: np.random.Generator) -> _Paint:
+    edges, grain = _uneven_edges(random, 240.0, 2.6, 7.0), _grain(random, 0.9)
+    tint = random.uniform(0.0, 1.0, edges.size + 1)
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        band = np.searchsorted(edges, u)
+        share = np.where(band % 2, 0.75 + 0.25 * tint[band], 0.2 * tint[band])
+        colours = _mix((0.95, 0.72, 0.40), (0.66, 0.36, 0.20), share)
+        colours[v < 1.6] = _WHITE
+        colours[v < 0.5] = _INK
+        return colours * (0.9 + 0.2 * grain(u, v))
+
+    return paint
+
+
+def _tall_panels(random: np.random.Generator) -> _Paint:
+    edges, grain = _uneven_edges(random, 80.0, 5.0, 8.0), _grain(random, 0.8)
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        colours = _mix(_TEAL, _CREAM, np.searchsorted(edges, u) % 2 == 1)
+        colours[(v > 8.0) & (v < 9.2)] = _ORANGE
+        colours[v < 1.2] = _INK
+        return colours * (0.88 + 0.24 * grain(u, v))
+
+    return paint
+
+
+def _night_window(random: np.random.Generator) -> _Paint:
+    """A window onto hills under the moon."""
+    moon_u, moon_v, phase = random.uniform((11.5, 7.6, 0.0), (13.5, 8.8, 6.0))
+    stars = random.uniform((1.3, 6.0), (16.7, 11.2), (14, 2))
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        colours = _mix((0.16, 0.26, 0.55), _NIGHT, np.clip(v / 11.0, 0, 1))
+        for star_u, star_v in stars:
+            colours[np.hypot(u - star_u, v - star_v) < 0.22] = _WHITE
+        colours[np.hypot(u - moon_u, v - moon_v) < 2.3] = (1.0, 0.97, 0.80)
+        colours[v < 4.6 + 1.3 * np.sin(0.55 * u + phase)] = (0.20, 0.38, 0.42)
+        colours[v < 2.9 + 1.2 * np.sin(0.42 * u + 2.0 + phase)] = (0.04, 0.12, 0.14)
+        colours[(np.abs(u - 9.0) > 8.2) | (np.abs(v - 6.25) > 5.5) | (np.abs(u - 9.0) < 0.4)] = _WHITE
+        return colours
+
+    return paint
+
+
+def _floor(random: np.random.Generator, boxes: list[_Box]) -> _Paint:
+    """Tiles, a round rug, and a soft shadow around each box."""
+    tone, grain = random.random((97, 101)), _grain(random, 0.45)
+    rug_x, rug_z = random.uniform(0.2, 0.9), random.uniform(25.5, 26.5)
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        x, z = u - 120.0, v + 3.0
+        column, row = np.floor(x / 3.0).astype(np.intp), np.floor(z / 6.0).astype(np.intp)
+        share = np.where((column + row) % 2, 0.0, 0.75) + 0.25 * tone[row % 97, column % 101]
+        colours = _mix((0.24, 0.25, 0.33), (0.90, 0.88, 0.84), share)
+        from_rug = np.hypot(x - rug_x, z - rug_z)
+        for radius, colour in ((6.4, _BLUE), (5.6, _YELLOW), (3.9, _RED), (1.9, _CREAM)):
+            colours[from_rug < radius] = colour
+        shadow = np.ones_like(x)
+        for box in boxes:
+            shadow *= 1 - 0.6 * np.exp(-((box.distance(x, z) / 0.9) ** 1.3))
+        return colours * (0.9 + 0.2 * grain(u, v)) * shadow[:, None]
+
+    return paint
+
+
+def _slanting_stripes(random: np.random.Generator, panel: int) -> _Paint:
+    edges, grain = _uneven_edges(random, 40.0, 1.8, 3.4), _grain(random, 0.5)
+    pair = ((_BLUE, _YELLOW), (_YELLOW, _BLUE), (_BLUE, _CREAM))[panel % 3]
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        colours = _mix(*pair, np.searchsorted(edges, v + (0.45 if panel % 2 else -0.45) * u + 8.0) % 2 == 1)
+        colours[(v > 9.1) | (v < 0.5)] = _INK
+        return colours * (0.9 + 0.2 * grain(u, v))
+
+    return paint
+
+
+def _bookshelf(random: np.random.Generator) -> _Paint:
+    covers = np.array([_RED, _CREAM, _BLUE, _YELLOW, _TEAL, _WHITE, _ORANGE, _INK])
+    boards = 2.6
+    edges = np.stack([_uneven_edges(random, 8.0, 0.7, 1.5) for _ in range(5)])
+    tops = random.uniform(1.5, 2.25, edges.shape)
+    # Steps of 1 to 7 through 8 covers: neighbours always differ.
+    choice = np.cumsum(random.integers(1, 8, edges.shape), axis=1) % 8
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        row = np.clip((v / boards).astype(np.intp), 0, 4)
+        over_board = v - row * boards
+        book = np.minimum((u[:, None] > edges[row]).sum(axis=1), edges.shape[1] - 1)
+        colours: _Floats = covers[choice[row, book]]
+        colours[over_board > tops[row, book]] = (0.16, 0.09, 0.06)
+        colours[(over_board < 0.3) | (u < 0.35) | (u > 6.05) | (v > 10.2)] = _WOOD
+        return colours
+
+    return paint
+
+
+def _blobs(random: np.random.Generator, first: _Colour, second: _Colour) -> _Paint:
+    coarse, grain = _grain(random, 1.1), _grain(random, 0.22)
+    return lambda u, v: _mix(first, second, coarse(u, v)[:, 0] > 0.5) * (0.88 + 0.24 * grain(u, v))
+
+
+def _checks(random: np.random.Generator, first: _Colour, second: _Colour) -> _Paint:
+    side, grain = 1.2, _grain(random, 0.24)
+    return lambda u, v: _mix(first, second, (u // side + v // side) % 2 == 1) * (0.88 + 0.24 * grain(u, v))
+
+
+def _ring() -> _Paint:
+    return lambda u, v: _mix(_CREAM, _RED, np.abs(np.hypot(u - 1.8, v - 1.8) - 0.95) < 0.35)
+
+
+def _pole_rings(random: np.random.Generator) -> _Paint:
+    edges = _uneven_edges(random, 40.0, 0.7, 1.2)
+
+    def paint(u: _Floats, v: _Floats) -> _Floats:
+        round_shade = 1 - 0.55 * np.abs(u / 0.12 - 0.8) ** 2
+        return _mix(_RED, _WHITE, np.searchsorted(edges, v) % 2 == 1) * np.clip(round_shade, 0.35, 1.0)[:, None]
+
+    return paint

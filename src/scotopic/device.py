@@ -1,0 +1,30 @@
+"""Where the kernels run. Nothing above this module knows which device it is."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from scotopic.errors import DeviceError
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def resolve_device(device: str) -> str:
+    """Return the device that a request means on this machine.
+
+    Raises
+    ------
+    DeviceError
+        The name is unknown, or this version has no kernels for it.
+    """
+    if device not in DEVICES:
+        raise DeviceError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}; choose one of these")
+    if device == "cuda":
+        raise DeviceError("device 'cuda': this version has CPU kernels only; use device='cpu' or 'auto'")
+    return "cpu"
+
+
+def kernels(stage: str, device: str) -> ModuleType:
+    """Return the kernels of a stage (``junctions`` or ``matching``) for a device, imported on first use."""
+    return importlib.import_module(f"scotopic.{stage}._{resolve_device(device)}")

@@ -1,0 +1,41 @@
+"""How long work tells where it is, and how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, float], None]  #: takes a stage's name and the share of it that is done
+Share = Callable[[float], None]  #: the same for work that does not know what stage it is
+
+
+def silent(stage: str, share: float) -> None:
+    """Report to nobody."""
+
+
+def unheard(share: float) -> None:
+    """Report to nobody."""
+
+
+class Stopwatch:
+    """Reports and times the stages of a run.
+
+    Parameters
+    ----------
+    progress
+        Told of the beginning, the course and the end of each stage.
+    """
+
+    def __init__(self, progress: Progress = silent) -> None:
+        self._progress = progress
+        self.timings: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Share]:
+        """Time a stage; yields a callable that takes the share done."""
+        self._progress(name, 0.0)
+        start = time.perf_counter()
+        yield lambda share: self._progress(name, min(share, 1.0))
+        self.timings[name] = time.perf_counter() - start
+        self._progress(name, 1.0)

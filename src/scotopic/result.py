@@ -1,0 +1,204 @@
+"""The one result object: what was found, where, how sure, and why not elsewhere."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.errors import InputError, ScotopicError
+from scotopic.io import atomic_path, claim_folder, write_pfm, write_png
+from scotopic.matching.consistency import Reason
+from scotopic.settings import Settings
+
+Map = NDArray[np.float32]
+
+FORMAT = 1  #: version of ``match.npz``; raised when its contents change, and older ones keep opening
+
+#: The files that :meth:`Match.save` writes.
+FILES = (
+    "disparity.pfm",
+    "disparity_all.pfm",
+    "confidence.pfm",
+    "boundaries.png",
+    "colors.png",
+    "preview.png",
+    "match.npz",
+    "report.json",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Result of matching a stereo pair; all maps are ``(H, W)``, of the left view unless they say otherwise.
+
+    Attributes
+    ----------
+    disparity
+        float32 pixels, ``x_right = x_left - d``; NaN where there is none.
+    disparity_all
+        The disparity of every pixel, before masking.
+    right_disparity
+        The same of the right view.
+    confidence
+        float32 in [0, 1]; how clearly one disparity won, times how well the two views agree (see
+        :mod:`scotopic.matching.consistency`). It ranks pixels, also those that were not kept.
+    reason
+        uint8 :class:`Reason`: why a pixel has no disparity, 0 where it has one.
+    left_image, right_image
+        The pair as it was matched, ``(H, W, C)`` float32.
+    left_boundaries, right_boundaries
+        Global boundary maps, in [0, 1].
+    left_colours, right_colours
+        Global colour maps, ``(H, W, C)``.
+    settings
+        Every constant that was used.
+    timings
+        Seconds per stage.
+    """
+
+    disparity: Map
+    disparity_all: Map
+    right_disparity: Map
+    confidence: Map
+    reason: NDArray[np.uint8]
+    left_image: Map
+    right_image: Map
+    left_boundaries: Map
+    right_boundaries: Map
+    left_colours: Map
+    right_colours: Map
+    settings: Settings
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Where there is a disparity."""
+        return self.reason == Reason.OK
+
+    @property
+    def coverage(self) -> float:
+        """Share of the pixels that have a disparity, in [0, 1]."""
+        return float(self.mask.mean())
+
+    @classmethod
+    def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Match:
+        """Return a match that found nothing, everywhere for the same reason."""
+        shape = left.shape[:2]
+        nothing, nowhere = np.zeros(shape, np.float32), np.full(shape, np.nan, np.float32)
+        return cls(
+            disparity=nowhere,
+            disparity_all=nowhere,
+            right_disparity=nowhere,
+            confidence=nothing,
+            reason=np.full(shape, reason, np.uint8),
+            left_image=left,
+            right_image=right,
+            left_boundaries=nothing,
+            right_boundaries=nothing,
+            left_colours=left,
+            right_colours=right,
+            settings=settings,
+        )
+
+    def report(self) -> dict[str, Any]:
+        """Return what ``report.json`` holds: version, size, settings, timings, coverage and the reasons' shares."""
+        from scotopic import __version__
+
+        height, width, channels = self.left_image.shape
+        return {
+            "scotopic": __version__,
+            "format": FORMAT,
+            "width": width,
+            "height": height,
+            "channels": channels,
+            "values": "as recorded, over the format's full scale; no linearisation",
+            "coverage": self.coverage,
+            "mean_confidence_kept": float(self.confidence[self.mask].mean()) if self.mask.any() else None,
+            "reasons": {reason.name.lower(): float((self.reason == reason).mean()) for reason in Reason},
+            "settings": self.settings.as_dict(),
+            "timings_seconds": self.timings,
+            "total_seconds": sum(self.timings.values()),
+        }
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the files of :data:`FILES` into a folder, each under a temporary name first.
+
+        Everything but the timings in ``report.json`` is the same, byte for byte, for the same input and settings.
+
+        Parameters
+        ----------
+        folder
+            Created if it is missing.
+        overwrite
+            Replace results that are already there.
+
+        Raises
+        ------
+        OutputError
+            The folder cannot be written or already holds results.
+        """
+        from scotopic.preview import draw_preview
+
+        target = claim_folder(folder, FILES, overwrite)
+        for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
+            write_pfm(target / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
+        write_pfm(target / "confidence.pfm", self.confidence)
+        write_png(target / "boundaries.png", _to_bytes(self.left_boundaries))
+        write_png(target / "colors.png", _to_bytes(self.left_colours))
+        write_png(target / "preview.png", draw_preview(self))
+        # disparity follows from these two
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("disparity", "settings", "timings")}
+        with atomic_path(target / "match.npz") as path, path.open("wb") as file:
+            np.savez_compressed(file, format=FORMAT, settings=json.dumps(self.settings.as_dict()), **arrays)
+        with atomic_path(target / "report.json") as path:
+            path.write_text(json.dumps(self.report(), indent=2) + "\n")
+        return target
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Match:
+        """Read a match that :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            There is none, or it cannot be read.
+        """
+        path = Path(folder) / "match.npz"
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                version = int(file["format"])
+                if version > FORMAT:
+                    raise InputError(
+                        f"{path}: found format {version}, expected at most {FORMAT}; upgrade scotopic to read it"
+                    )
+                settings = Settings.from_dict(json.loads(str(file["settings"])))
+                arrays = {f.name: file[f.name] for f in fields(cls) if f.name in file.files and f.name != "settings"}
+            disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
+            return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, ScotopicError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{path}: found {error!s:.200}, expected a match.npz written by scotopic; match the pair again"
+            ) from error
+
+
+def _read_timings(folder: Path) -> dict[str, float]:
+    """Return the timings of the run, which live in the report so that the maps' file is reproducible."""
+    try:
+        found = json.loads((folder / "report.json").read_text())["timings_seconds"]
+        return {str(name): float(seconds) for name, seconds in found.items()}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return {}
+
+
+def _to_bytes(values: Map) -> NDArray[np.uint8]:
+    picture = (np.clip(values, 0, 1) * 255).round().astype(np.uint8)
+    return picture[..., 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture

@@ -1,0 +1,240 @@
+"""Every constant of the method, under the paper's symbols, and the presets that fix them.
+
+Presets are values, not code paths: ``fast`` runs through the same functions as ``paper``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from scotopic.errors import SettingsError
+
+
+def _require(name: str, value: object, good: bool, expected: str) -> None:
+    if not good:
+        raise SettingsError(f"setting {name!r}: found {value!r}, expected {expected}; change it or leave it out")
+
+
+@dataclass(frozen=True)
+class JunctionSettings:
+    """How a field of junctions is fitted (METHOD section 1).
+
+    Parameters
+    ----------
+    patch_size
+        ``R``, pixels along the side of a patch.
+    stride
+        Pixels from one patch to the next.
+    search_steps
+        Search steps at the start, without coupling between patches. Patches at rest are not searched again, so a large
+        number costs little.
+    refine_steps
+        Steps after that, in which ``lb`` and ``lc`` rise from zero to their full weight.
+    search_every
+        Every how many refinement steps a search step stands in for a gradient step.
+    candidates
+        Offsets tried for each parameter in a search step.
+    vertex_range
+        The vertex is searched over ``[-vertex_range, vertex_range]`` around its place (patch half-sides).
+    boundary_weight, colour_weight
+        ``lb`` and ``lc`` at the end of the refinement.
+    angle_rate, vertex_rate
+        Adam's learning rates.
+    binning
+        Fit on pixels averaged ``binning x binning``: a quarter of the work at 2. Must divide ``patch_size`` and ``stride``.
+    tile
+        Largest number of patches along a side that are fitted in one piece; bounds the working memory.
+    tile_margin
+        Patches around a tile that are fitted with it and dropped. Without refinement steps patches are independent,
+        no margin is needed and tiles are exact.
+    """
+
+    patch_size: int = 40
+    stride: int = 8
+    search_steps: int = 30
+    refine_steps: int = 1000
+    search_every: int = 50
+    candidates: int = 31
+    vertex_range: float = 3.0
+    boundary_weight: float = 0.5
+    colour_weight: float = 0.1
+    angle_rate: float = 0.003
+    vertex_rate: float = 0.03
+    binning: int = 1
+    tile: int = 128
+    tile_margin: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("stride", "search_every", "candidates", "binning", "tile"):
+            _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        for name in ("search_steps", "refine_steps", "tile_margin"):
+            _require(name, getattr(self, name), getattr(self, name) >= 0, "at least 0")
+        for name in ("vertex_range", "boundary_weight", "colour_weight", "angle_rate", "vertex_rate"):
+            _require(name, getattr(self, name), 0 <= getattr(self, name) < float("inf"), "a finite number from 0 up")
+        _require("patch_size", self.patch_size, self.patch_size >= 2, "at least 2")
+        _require("stride", self.stride, self.stride <= self.patch_size, f"at most patch_size = {self.patch_size}")
+        divides = self.patch_size % self.binning == 0 and self.stride % self.binning == 0
+        _require("binning", self.binning, divides, f"a divisor of patch_size {self.patch_size} and stride {self.stride}")
+        _require("binning", self.binning, self.patch_size // self.binning >= 2, "at least 2 binned pixels per patch")
+
+
+@dataclass(frozen=True)
+class MatchingSettings:
+    """How the two fields are matched (METHOD sections 2 to 4).
+
+    Parameters
+    ----------
+    min_disparity, max_disparity
+        Candidates are ``min_disparity <= d < max_disparity``, in pixels; ``min_disparity`` may be negative. With
+        ``max_disparity`` left at ``None`` it is 128, or the image's width if that is less.
+    reconstruction_weight
+        ``lr``, the weight of reconstruction against reconstruction.
+    symmetric
+        ``False`` keeps only the first cost term (the paper's non-symmetric ablation).
+    p1, p2, p2_min, p2_decay
+        ``P1`` and ``P2 = max(p2 exp(-p2_decay S), p2_min)`` with ``S`` the strongest boundary in a patch.
+    adaptive_p2
+        ``False`` uses ``p2`` everywhere (the paper's fixed-P2 ablation).
+    volume_range
+        The costs are scaled to ``0 .. volume_range`` and floored.
+    boundary_threshold
+        A pixel is kept where the left boundary map is above this.
+    left_right_threshold
+        ... and where the two views' disparities differ by less than this, in pixels.
+    mask_right
+        Also ask for a boundary in the right view (the paper's equation; its experiments do not).
+    min_confidence
+        Also drop pixels whose confidence is below this (0: none).
+    """
+
+    min_disparity: int = 0
+    max_disparity: int | None = None
+    reconstruction_weight: float = 2.0
+    symmetric: bool = True
+    p1: int = 20
+    p2: int = 200
+    p2_min: int = 50
+    p2_decay: float = 2.0
+    adaptive_p2: bool = True
+    volume_range: int = 1024
+    boundary_threshold: float = 0.1
+    left_right_threshold: float = 1.0
+    mask_right: bool = False
+    min_confidence: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.max_disparity is not None and self.max_disparity <= self.min_disparity:
+            raise SettingsError(
+                f"disparity range: found {self.min_disparity} to {self.max_disparity}, expected max_disparity above "
+                "min_disparity; swap or widen them"
+            )
+        for name in ("p1", "p2", "p2_min"):
+            _require(name, getattr(self, name), 0 <= getattr(self, name) <= 1_000_000, "between 0 and 1000000")
+        _require("volume_range", self.volume_range, 1 <= self.volume_range <= 32767, "between 1 and 32767")
+        for name in ("reconstruction_weight", "p2_decay", "left_right_threshold"):
+            _require(name, getattr(self, name), 0 <= getattr(self, name) < float("inf"), "a finite number from 0 up")
+        for name in ("boundary_threshold", "min_confidence"):
+            _require(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "between 0 and 1")
+
+    def for_width(self, width: int) -> MatchingSettings:
+        """Return the settings with the disparity range fixed for an image of this width."""
+        resolved = self.max_disparity
+        if resolved is None:
+            resolved = max(min(128, width), self.min_disparity + 1)
+        if max(abs(self.min_disparity), resolved) > width:
+            raise SettingsError(
+                f"disparity range: found {self.min_disparity} to {resolved} for images {width} px wide, expected a range "
+                "within the width; lower max_disparity (or |min_disparity|)"
+            )
+        return dataclasses.replace(self, max_disparity=resolved)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of one match."""
+
+    preset: str = "paper"
+    junctions: JunctionSettings = field(default_factory=JunctionSettings)
+    matching: MatchingSettings = field(default_factory=MatchingSettings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain nested dictionaries."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Settings:
+        """Rebuild settings from :meth:`as_dict`."""
+        return cls(
+            str(values["preset"]), JunctionSettings(**values["junctions"]), MatchingSettings(**values["matching"])
+        )
+
+
+PRESETS: dict[str, Settings] = {
+    "paper": Settings("paper"),
+    "fast": Settings("fast", JunctionSettings(refine_steps=0, binning=2)),
+}
+
+
+def resolve(preset: str = "paper", **overrides: Any) -> Settings:
+    """Return the settings of a preset with some of them replaced by name.
+
+    Parameters
+    ----------
+    preset
+        A name in :data:`PRESETS`.
+    **overrides
+        Fields of :class:`JunctionSettings` and :class:`MatchingSettings`.
+
+    Raises
+    ------
+    SettingsError
+        Unknown preset or name, or a value of the wrong kind or range.
+
+    Examples
+    --------
+    >>> resolve("paper", max_disparity=64).matching.max_disparity
+    64
+    """
+    if preset not in PRESETS:
+        raise SettingsError(f"preset: found {preset!r}, expected one of {', '.join(PRESETS)}; choose one of these")
+    base = PRESETS[preset]
+    parts: dict[str, Any] = {"junctions": base.junctions, "matching": base.matching}
+    homes = {f.name: part for part, value in parts.items() for f in fields(value)}
+    unknown = [name for name in overrides if name not in homes]
+    if unknown:
+        raise SettingsError(f"setting: found {unknown[0]!r}, expected one of {', '.join(sorted(homes))}")
+    for part, value in parts.items():
+        chosen = {name: given for name, given in overrides.items() if homes[name] == part}
+        defaults = {f.name: getattr(value, f.name) for f in fields(value)}
+        kinds = {f.name: _kind(f.default) for f in fields(value)}
+        parts[part] = dataclasses.replace(
+            value, **{name: _converted(name, given, kinds[name], defaults[name]) for name, given in chosen.items()}
+        )
+    return Settings(preset, **parts)
+
+
+def _kind(default: object) -> type:
+    """Return the type of a setting, by its default (``max_disparity`` is an integer or ``None``)."""
+    return int if default is None else type(default)
+
+
+def _converted(name: str, given: object, kind: type, default: object) -> object:
+    """Return ``given`` as the setting's type; numbers may come as strings from the command line."""
+    if given is None:
+        _require(name, given, default is None, f"a value of type {kind.__name__}")
+        return None
+    if kind is bool:
+        words = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+        known = words.get(str(given).lower())
+        _require(name, given, known is not None, "true or false")
+        return known
+    try:
+        number = float(given)  # type: ignore[arg-type]
+        whole = int(number) if kind is int else number
+    except (TypeError, ValueError, OverflowError):
+        number = whole = float("nan")
+    expected = "a whole number" if kind is int else "a number"
+    _require(name, given, not isinstance(given, bool) and whole == number, expected)
+    return whole

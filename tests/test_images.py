@@ -1,0 +1,294 @@
+"""Images from files and arrays: as recorded, in one form, or refused with a message that helps."""
+
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from scotopic.errors import InputError, OutputError
+from scotopic.io import as_image, read_image, write_pfm, write_png
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def refusal(source: object, name: str = "left") -> str:
+    """The message with which :func:`as_image` refuses a source: one line, naming the image."""
+    with pytest.raises(InputError) as caught:
+        as_image(source, name)
+    message = str(caught.value)
+    assert name in message
+    assert "expected" in message
+    assert "\n" not in message
+    return message
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def smooth_image() -> np.ndarray:
+    y, x = np.mgrid[:40, :60]
+    return np.stack([x * 4, y * 6, (x + y) * 2], axis=2).astype(np.uint8)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])
+def test_png_files_hold_exactly_what_was_written(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
+    image: np.ndarray = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
+
+    write_png(tmp_path / "image.png", image)
+    back = read_image(tmp_path / "image.png")
+
+    assert back.dtype == dtype
+    np.testing.assert_array_equal(back, image)
+    assert [path.name for path in tmp_path.iterdir()] == ["image.png"]
+
+
+def test_colours_are_red_green_blue_in_memory(tmp_path: Path) -> None:
+    image = np.array([[RED, GREEN, BLUE]], dtype=np.uint8)
+
+    write_png(tmp_path / "ours.png", image)
+    cv2.imwrite(str(tmp_path / "theirs.png"), image[:, :, ::-1])  # OpenCV has blue first
+
+    np.testing.assert_array_equal(cv2.imread(str(tmp_path / "ours.png")), image[:, :, ::-1])
+    np.testing.assert_array_equal(read_image(str(tmp_path / "theirs.png")), image)
+
+
+def test_float_images_in_pfm_and_tiff_are_read_as_float32(tmp_path: Path) -> None:
+    image = np.random.default_rng(0).random((4, 5, 3)).astype(np.float32)
+    write_pfm(tmp_path / "image.pfm", image)
+    write_pfm(tmp_path / "image.dat", image)  # known by its content, whatever its name
+    cv2.imwrite(str(tmp_path / "image.tiff"), image[:, :, ::-1])
+    cv2.imwrite(str(tmp_path / "double.tiff"), image[:, :, ::-1].astype(np.float64))
+
+    for name in ("image.pfm", "image.dat", "image.tiff", "double.tiff"):
+        back = read_image(tmp_path / name)
+        assert back.dtype == np.float32
+        np.testing.assert_array_equal(back, image)
+
+
+def test_a_jpeg_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
+    data = cv2.imencode(".jpg", smooth_image())[1].tobytes()
+    tiff = b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)  # orientation 6: a quarter turn
+    exif = b"Exif\0\0" + tiff
+    (tmp_path / "turned.jpg").write_bytes(data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:])
+
+    turned = cv2.imread(str(tmp_path / "turned.jpg"))
+    assert turned is not None
+    assert turned.shape == (60, 40, 3)  # the metadata does say so
+    assert read_image(tmp_path / "turned.jpg").shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".tiff", ".ppm", ".webp"])
+def test_a_file_cut_short_anywhere_is_refused_and_the_whole_one_is_not(tmp_path: Path, suffix: str) -> None:
+    data = cv2.imencode(suffix, smooth_image())[1].tobytes()
+    path = tmp_path / f"image{suffix}"
+    path.write_bytes(data)
+    assert read_image(path).shape == (40, 60, 3)
+
+    for length in (0, 1, 5, 20, len(data) // 2, len(data) - 30, len(data) - 1):
+        path.write_bytes(data[:length])
+        with pytest.raises(InputError, match="fetch it again"):
+            read_image(path)
+
+
+def test_a_jpeg_with_a_whole_thumbnail_but_a_cut_picture_is_refused(tmp_path: Path) -> None:
+    data = cv2.imencode(".jpg", smooth_image())[1].tobytes()
+    segment = b"\xff\xe1" + struct.pack(">H", len(data) + 2) + data
+    whole, cut = data[:2] + segment + data[2:], data[:2] + segment + data[2:-200]
+    (tmp_path / "whole.jpg").write_bytes(whole)
+    (tmp_path / "cut.jpg").write_bytes(cut)
+
+    assert read_image(tmp_path / "whole.jpg").shape == (40, 60, 3)
+    with pytest.raises(InputError, match="no readable image"):
+        read_image(tmp_path / "cut.jpg")
+
+
+def test_missing_files_folders_pipes_and_texts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("not an image")
+    (tmp_path / "short.pfm").write_bytes(b"Pf\n2 2\n-1\n")
+    os.mkfifo(tmp_path / "pipe.png")
+
+    assert "No such file" in refusal(tmp_path / "none.png")
+    assert "folder" in refusal(tmp_path)
+    assert "pipe" in refusal(tmp_path / "pipe.png")
+    assert "no readable image" in refusal(tmp_path / "text.png")
+    assert "PFM" in refusal(tmp_path / "short.pfm")
+    assert "null" in refusal("a\0b.png")
+
+
+def test_the_message_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "none.png"
+
+    assert repr(str(path)) in refusal(str(path), name=str(path))
+
+
+def test_alpha_is_refused_with_the_advice_to_remove_it(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "rgba.png"), np.zeros((3, 4, 4), np.uint8))
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 4, 0, 0, 0))  # colour type 4: grey and alpha
+    pixels = png_chunk(b"IDAT", zlib.compress(b"\0\x10\xff\x20\xff"))
+    (tmp_path / "grey_alpha.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels + png_chunk(b"IEND", b""))
+
+    for name in ("rgba.png", "grey_alpha.png"):
+        with pytest.raises(InputError, match="remove alpha"):
+            read_image(tmp_path / name)
+
+
+def test_integers_of_other_widths_in_a_file_are_refused(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "signed.tiff"), np.zeros((3, 4), np.int16))
+
+    with pytest.raises(InputError, match="int16"):
+        read_image(tmp_path / "signed.tiff")
+
+
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.array([[0, 51, 255]], np.uint8), [0.0, 51 / 255, 1.0]),
+        (np.array([[0, 13107, 65535]], np.uint16), [0.0, 13107 / 65535, 1.0]),
+        (np.array([[0, 13107, 65535]], ">u2"), [0.0, 13107 / 65535, 1.0]),
+        (np.array([[False, True, True]]), [0.0, 1.0, 1.0]),
+        (np.array([[0.0, 0.25, 1.0]], np.float16), [0.0, 0.25, 1.0]),
+        (np.array([[0.0, 0.2, 1.0]], np.float32), [0.0, 0.2, 1.0]),
+        (np.array([[0.0, 0.2, 1.0]], np.float64), [0.0, 0.2, 1.0]),
+        (np.array([[-0.5, 0.2, 1.5]], np.float32), [-0.5, 0.2, 1.5]),  # noise overshoots, and is kept
+    ],
+)
+def test_each_type_is_scaled_by_its_full_scale(array: np.ndarray, expected: list[float]) -> None:
+    image = as_image(array, "left")
+
+    assert image.dtype == np.float32
+    np.testing.assert_allclose(image, np.array(expected).reshape(1, 3, 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "channels"), [((4, 5), 1), ((4, 5, 1), 1), ((4, 5, 3), 3), ((4, 3), 1)])
+def test_every_image_has_height_width_and_channels(shape: tuple[int, ...], channels: int) -> None:
+    assert as_image(np.zeros(shape, np.float32), "left").shape == (*shape[:2], channels)
+
+
+def test_strided_arrays_become_contiguous_and_keep_their_order() -> None:
+    array = np.arange(24, dtype=np.uint8).reshape(4, 6)[::-1, ::2]
+
+    image = as_image(array, "left")
+
+    assert image.flags.c_contiguous
+    np.testing.assert_allclose(image[:, :, 0], array / 255, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, bool])
+def test_the_array_of_the_caller_is_neither_changed_nor_shared(dtype: type) -> None:
+    array: np.ndarray = np.ones((4, 5, 3), dtype)
+
+    image = as_image(array, "left")
+    image[:] = 0.5
+
+    assert not np.shares_memory(image, array)
+    np.testing.assert_array_equal(array, np.ones((4, 5, 3), dtype))
+
+
+def test_files_and_arrays_give_the_same_image(tmp_path: Path) -> None:
+    write_png(tmp_path / "image.png", smooth_image())
+
+    np.testing.assert_array_equal(as_image(tmp_path / "image.png", "left"), as_image(smooth_image(), "left"))
+
+
+def test_values_that_are_not_finite_are_counted_and_the_first_is_located() -> None:
+    array = np.zeros((4, 5, 3), np.float32)
+    array[2, 3, 1] = np.nan
+    array[3, 0, 0] = np.inf
+
+    message = refusal(array, name="right")
+
+    assert "2 of 60 values" in message
+    assert "row 2, column 3" in message
+
+
+@pytest.mark.parametrize("values", [[0.0, 255.0], [-1.01, 0.0], [0.0, 2.01]])
+def test_floats_on_another_scale_are_refused(values: list[float]) -> None:
+    assert "divide by full scale" in refusal(np.array([values]))
+
+
+def test_floats_at_the_limits_of_the_range_are_taken() -> None:
+    np.testing.assert_array_equal(as_image(np.array([[-1.0, 2.0]]), "left")[0, :, 0], [-1.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint32, np.complex64, object])
+def test_other_types_of_numbers_are_refused(dtype: type) -> None:
+    assert np.dtype(dtype).name in refusal(np.zeros((4, 5), dtype))
+
+
+@pytest.mark.parametrize(
+    ("shape", "advice"),
+    [
+        ((4,), "one image"),
+        ((2, 4, 5, 3), "one image"),
+        ((), "one image"),
+        ((0, 5), "cropped"),
+        ((4, 5, 0), "cropped"),
+        ((4, 5, 2), "alpha"),
+        ((4, 5, 4), "alpha"),
+        ((3, 4, 5), "channels last"),
+    ],
+)
+def test_other_shapes_are_refused_with_advice_that_fits(shape: tuple[int, ...], advice: str) -> None:
+    message = refusal(np.zeros(shape, np.float32))
+
+    assert str(shape) in message
+    assert advice in message
+
+
+@pytest.mark.parametrize("source", [None, 3, [[0.0, 1.0]], ("left.png", "right.png")])
+def test_what_is_neither_path_nor_array_is_refused(source: object) -> None:
+    assert type(source).__name__ in refusal(source)
+
+
+def test_objects_that_numpy_can_read_are_arrays_too() -> None:
+    class Tensor:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return np.ones((2, 3), np.float32)
+
+    class TensorElsewhere:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            raise TypeError("copy it to the host\nfirst")
+
+    assert as_image(Tensor(), "left").shape == (2, 3, 1)
+    assert "copy it to the host first" in refusal(TensorElsewhere())
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "image", [np.zeros((3, 4)), np.zeros((3, 4), np.int16), np.zeros((3, 4, 4), np.uint8), np.zeros((0, 4), np.uint8)]
+)
+def test_what_png_cannot_hold_is_not_written(tmp_path: Path, image: np.ndarray) -> None:
+    with pytest.raises(InputError, match="uint8 or uint16"):
+        write_png(tmp_path / "image.png", image)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_into_a_missing_folder_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="nowhere"):
+        write_png(tmp_path / "nowhere" / "image.png", np.zeros((3, 4), np.uint8))
+
+
+def test_importing_does_not_import_opencv() -> None:
+    code = (
+        "import sys, scotopic.io, scotopic.sensor, scotopic.demo, scotopic.evaluation; sys.exit('cv2' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
