@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from types import ModuleType
 
 from scotopic.errors import DeviceError
@@ -27,4 +28,6 @@ def resolve_device(device: str) -> str:
 
 def kernels(stage: str, device: str) -> ModuleType:
     """Return the kernels of a stage (``junctions`` or ``matching``) for a device, imported on first use."""
+    # Idle OpenMP threads spin by default, which costs a busy machine threefold; say so before OpenMP is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return importlib.import_module(f"scotopic.{stage}._{resolve_device(device)}")

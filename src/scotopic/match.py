@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.device import resolve_device
-from scotopic.io import as_image
+from scotopic.io import as_image, image_title
 from scotopic.junctions import fit_junctions
 from scotopic.junctions.fit import plain_map
 from scotopic.matching import (
@@ -83,7 +83,9 @@ def match(
     settings = resolve(preset, **overrides)
     device = resolve_device(device)
     images = as_image(left, "left"), as_image(right, "right")
-    check_pair(*images, settings.junctions.patch_size)
+    check_pair(
+        *images, settings.junctions.patch_size, names=f"{image_title(left, 'left')} and {image_title(right, 'right')}"
+    )
     shape = images[0].shape[:2]
     settings = replace(settings, matching=settings.matching.for_width(shape[1]))
     if any(is_constant(image) for image in images):
@@ -115,8 +117,10 @@ def match(
 
     # 4. Keep what both views agree on, where structure was seen.
     with clock.stage("consistency"):
-        boundaries = [view.junctions.boundary_map for view in views]
-        checked = check_views(*disparities, margins[0], *boundaries, settings.matching)
+        left_boundaries, right_boundaries = (view.junctions.boundary_map for view in views)
+        checked = check_views(
+            disparities[0], disparities[1], margins[0], left_boundaries, right_boundaries, settings.matching
+        )
 
     return Match(
         disparity=np.where(checked.reason == Reason.OK, disparities[0], np.float32(np.nan)),
@@ -126,8 +130,8 @@ def match(
         reason=checked.reason,
         left_image=images[0],
         right_image=images[1],
-        left_boundaries=boundaries[0],
-        right_boundaries=boundaries[1],
+        left_boundaries=left_boundaries,
+        right_boundaries=right_boundaries,
         left_colours=left_view.junctions.colour_map,
         right_colours=right_view.junctions.colour_map,
         settings=settings,

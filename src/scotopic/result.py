@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
@@ -20,6 +21,12 @@ from scotopic.settings import Settings
 Map = NDArray[np.float32]
 
 FORMAT = 1  #: version of ``match.npz``; raised when its contents change, and older ones keep opening
+
+# All that NumPy and the zip reader raise on damaged files.
+_UNREADABLE = (
+    AttributeError, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 #: The files that :meth:`Match.save` writes.
 FILES = (
@@ -80,7 +87,7 @@ class Match:
     @property
     def mask(self) -> NDArray[np.bool_]:
         """Where there is a disparity."""
-        return self.reason == Reason.OK
+        return np.equal(self.reason, Reason.OK)
 
     @property
     def coverage(self) -> float:
@@ -144,17 +151,19 @@ class Match:
         OutputError
             The folder cannot be written or already holds results.
         """
-        from scotopic.preview import draw_preview
+        from scotopic.preview import as_picture, draw_preview
 
         target = claim_folder(folder, FILES, overwrite)
         for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
             write_pfm(target / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
         write_pfm(target / "confidence.pfm", self.confidence)
-        write_png(target / "boundaries.png", _to_bytes(self.left_boundaries))
-        write_png(target / "colors.png", _to_bytes(self.left_colours))
+        write_png(target / "boundaries.png", as_picture(self.left_boundaries))
+        write_png(target / "colors.png", as_picture(self.left_colours))
         write_png(target / "preview.png", draw_preview(self))
         # disparity follows from these two
-        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("disparity", "settings", "timings")}
+        arrays = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("disparity", "settings", "timings")
+        }
         with atomic_path(target / "match.npz") as path, path.open("wb") as file:
             np.savez_compressed(file, format=FORMAT, settings=json.dumps(self.settings.as_dict()), **arrays)
         with atomic_path(target / "report.json") as path:
@@ -172,7 +181,8 @@ class Match:
         """
         path = Path(folder) / "match.npz"
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # Opened here: given a path, NumPy does not close what it cannot read.
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 version = int(file["format"])
                 if version > FORMAT:
                     raise InputError(
@@ -182,7 +192,7 @@ class Match:
                 arrays = {f.name: file[f.name] for f in fields(cls) if f.name in file.files and f.name != "settings"}
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, ScotopicError) as error:
+        except (*_UNREADABLE, ScotopicError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(
@@ -197,8 +207,3 @@ def _read_timings(folder: Path) -> dict[str, float]:
         return {str(name): float(seconds) for name, seconds in found.items()}
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return {}
-
-
-def _to_bytes(values: Map) -> NDArray[np.uint8]:
-    picture = (np.clip(values, 0, 1) * 255).round().astype(np.uint8)
-    return picture[..., 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture

@@ -43,7 +43,7 @@ class JunctionSettings:
     angle_rate, vertex_rate
         Adam's learning rates.
     binning
-        Fit on pixels averaged ``binning x binning``: a quarter of the work at 2. Must divide ``patch_size`` and ``stride``.
+        Fit on pixels averaged ``binning x binning``: a quarter of the work at 2. Divides ``patch_size`` and ``stride``.
     tile
         Largest number of patches along a side that are fitted in one piece; bounds the working memory.
     tile_margin
@@ -76,7 +76,9 @@ class JunctionSettings:
         _require("patch_size", self.patch_size, self.patch_size >= 2, "at least 2")
         _require("stride", self.stride, self.stride <= self.patch_size, f"at most patch_size = {self.patch_size}")
         divides = self.patch_size % self.binning == 0 and self.stride % self.binning == 0
-        _require("binning", self.binning, divides, f"a divisor of patch_size {self.patch_size} and stride {self.stride}")
+        _require(
+            "binning", self.binning, divides, f"a divisor of patch_size {self.patch_size} and stride {self.stride}"
+        )
         _require("binning", self.binning, self.patch_size // self.binning >= 2, "at least 2 binned pixels per patch")
 
 
@@ -145,8 +147,8 @@ class MatchingSettings:
             resolved = max(min(128, width), self.min_disparity + 1)
         if max(abs(self.min_disparity), resolved) > width:
             raise SettingsError(
-                f"disparity range: found {self.min_disparity} to {resolved} for images {width} px wide, expected a range "
-                "within the width; lower max_disparity (or |min_disparity|)"
+                f"disparity range: found {self.min_disparity} to {resolved} for images {width} px wide, expected a "
+                "range within the width; lower max_disparity (or |min_disparity|)"
             )
         return dataclasses.replace(self, max_disparity=resolved)
 
@@ -173,11 +175,25 @@ class Settings:
 
 PRESETS: dict[str, Settings] = {
     "paper": Settings("paper"),
-    "fast": Settings("fast", JunctionSettings(refine_steps=0, binning=2)),
+    # Two search steps on binned pixels leave most patches at rest; the few coupled steps after them take longer strides
+    # towards a smaller lb, which keeps the paper's coverage. docs/performance.md has the measurements.
+    "fast": Settings(
+        "fast",
+        JunctionSettings(
+            search_steps=2,
+            refine_steps=60,
+            search_every=20,
+            candidates=19,
+            boundary_weight=0.25,
+            angle_rate=0.01,
+            vertex_rate=0.1,
+            binning=2,
+        ),
+    ),
 }
 
 
-def resolve(preset: str = "paper", **overrides: Any) -> Settings:
+def resolve(preset: str = "paper", /, **overrides: Any) -> Settings:
     """Return the settings of a preset with some of them replaced by name.
 
     Parameters

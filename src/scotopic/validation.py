@@ -20,15 +20,15 @@ def check_size(image: Image, patch_size: int, name: str) -> None:
         )
 
 
-def check_pair(left: Image, right: Image, patch_size: int) -> None:
-    """Raise :class:`InputError` unless the two views can be matched."""
+def check_pair(left: Image, right: Image, patch_size: int, names: str = "left and right") -> None:
+    """Raise :class:`InputError` unless the two views, called ``names`` in the message, can be matched."""
     if left.shape != right.shape:
         found = " and ".join(f"{v.shape[1]} x {v.shape[0]} px with {v.shape[2]} channel(s)" for v in (left, right))
         raise InputError(
-            f"left and right: found {found}, expected two views of the same size and channels; rectify, crop or convert "
-            "them to match"
+            f"{names}: found {found}, expected two views of the same size and channels; rectify, crop or convert them "
+            "to match"
         )
-    check_size(left, patch_size, "left and right")
+    check_size(left, patch_size, names)
 
 
 def is_constant(image: Image) -> bool:

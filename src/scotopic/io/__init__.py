@@ -1,7 +1,7 @@
 """Files in and out: images, PFM maps, and writing that never leaves half a file behind."""
 
 from scotopic.io.atomic import atomic_path, claim_folder
-from scotopic.io.images import as_image, read_image, write_png
+from scotopic.io.images import as_image, image_title, read_image, write_png
 from scotopic.io.pfm import read_pfm, write_pfm
 
-__all__ = ["as_image", "atomic_path", "claim_folder", "read_image", "read_pfm", "write_pfm", "write_png"]
+__all__ = ["as_image", "atomic_path", "claim_folder", "image_title", "read_image", "read_pfm", "write_pfm", "write_png"]

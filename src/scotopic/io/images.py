@@ -70,6 +70,14 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     return image if image.ndim == 2 else np.ascontiguousarray(image[:, :, ::-1])  # OpenCV has blue first
 
 
+def image_title(source: Any, name: str) -> str:
+    """Return what to call an image in a message: its role, and its path if it came from a file."""
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        return repr(path) if name == path else f"{name} image {path!r}"
+    return f"{name} image"
+
+
 def as_image(source: Any, name: str) -> NDArray[np.float32]:
     """Bring a file or an array into the form of every image here: float32 ``H x W x C`` of full scale.
 
@@ -92,29 +100,27 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
     InputError
         `source` is not an image of such a shape and type, or has values that are not finite or not scaled.
     """
+    title = image_title(source, name)
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
-        title = "" if name == path else f"{name} image "
-        shown = f"{title}{path!r}"
         try:
             array = read_image(source)
         except InputError as error:
-            raise InputError(f"{title}{error}") from error
+            role = "" if name == os.fspath(source) else f"{name} image "
+            raise InputError(f"{role}{error}") from error
     else:
-        shown = f"{name} image"
-        array = _as_array(source, shown)
-    _check_shape(array, shown)
+        array = _as_array(source, title)
+    _check_shape(array, title)
     kind, itemsize = array.dtype.kind, array.dtype.itemsize
     if kind == "u" and itemsize <= 2:
         image = array.astype(np.float32) / np.float32(255 if itemsize == 1 else 65535)
     elif kind == "b":
         image = array.astype(np.float32)
     elif kind == "f" and itemsize <= 8:
-        _check_values(array, shown)
+        _check_values(array, title)
         image = array.astype(np.float32)
     else:
         raise InputError(
-            f"{shown}: found values of type {array.dtype}, expected uint8, uint16, bool or float in [0, 1]; "
+            f"{title}: found values of type {array.dtype}, expected uint8, uint16, bool or float in [0, 1]; "
             "convert the array, dividing by its full scale"
         )
     return np.ascontiguousarray(image.reshape(image.shape[0], image.shape[1], -1))

@@ -16,11 +16,12 @@ Pixels are float32; parameters, and everything done once per patch, are float64.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import float32, njit, prange
 
-_FAST = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
 
 _TWO_PI = 2 * math.pi
 _ETA, _DELTA = 0.01, 0.05
@@ -239,6 +240,11 @@ def _pixels(axis):
     return x, y
 
 
+@njit(**_FAST)
+def _plane(n):
+    return np.empty(n, np.float32)
+
+
 @njit(parallel=True, **_FAST)
 def search_step(
     parameters, active, image, boundary_map, colour_map, axis, stride, boundary_weight, colour_weight, angle_offsets,
@@ -253,22 +259,19 @@ def search_step(
     image, colour_map : (C, H, W) float32; boundary_map : (H, W) float32
     axis : (R,) float32, the coordinates of a patch's pixels along one side
     """
-    size = axis.size
-    channels = image.shape[0]
-    columns = parameters.shape[1]
+    size, channels, columns = axis.size, image.shape[0], parameters.shape[1]
     n = float(size * size)
     x, y = _pixels(axis)
     moved = np.zeros(active.size, np.bool_)
     for a in prange(active.size):
         row, column = active[a] // columns, active[a] % columns
         target, scratch = np.empty((channels, x.size), np.float32), np.empty((channels, x.size), np.float32)
-        boundary, b = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-        d13, d42 = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-        p, w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-        g = np.empty(_GEOMETRY, np.float32)
-        sums, mean = np.empty(5 + 2 * channels), np.empty(channels)
+        boundary, b, d13, d42, p, w = (
+            _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size)
+        )  # fmt: skip
+        g, sums, mean = np.empty(_GEOMETRY, np.float32), np.empty(5 + 2 * channels), np.empty(channels)
         s, q = np.empty(3), np.empty((3, 3))
-        sorted_angles, order = np.empty(3), np.empty(3, np.int64)
+        angles, order = np.empty(3), np.empty(3, np.int64)
         best, trial = parameters[row, column].copy(), np.empty(5)
 
         _target(image, colour_map, row * stride, column * stride, size, colour_weight, target, scratch, mean)
@@ -285,9 +288,9 @@ def search_step(
                 else:
                     trial[3] += math.cos(start[search - 5]) * offsets[k]
                     trial[4] += math.sin(start[search - 5]) * offsets[k]
-                sorted_angles[:] = trial[:3]
-                _sort_three(sorted_angles, order)
-                _set_geometry(g, sorted_angles, trial[3], trial[4])
+                angles[:] = trial[:3]
+                _sort_three(angles, order)
+                _set_geometry(g, angles, trial[3], trial[4])
                 _draw(g, x, y, d13, d42, p, w)
                 _sum_shapes(p, w, sums)
                 _sum_colours(p, w, target, sums)
@@ -458,6 +461,34 @@ def _cover(length, size, stride):
     return count
 
 
+@njit(**_FAST)
+def _workspace(n, channels):
+    """What is computed about one patch, made once per thread's share of the work and filled by ``_describe``."""
+    return (
+        (np.empty((channels, n), np.float32), np.empty((channels, n), np.float32)),  # target J, painted
+        (_plane(n), _plane(n), _plane(n), _plane(n)),  # d13, d42, p, w
+        np.empty(_GEOMETRY, np.float32),
+        (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
+        (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colours, slopes, mean colour
+        (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
+    )
+
+
+@njit(**_FAST)
+def _describe(theta, image, colour_map, top, left, size, colour_weight, x, y, workspace):
+    """Draw one patch, find its colours and paint it."""
+    (target, painted), (d13, d42, p, w), g, (angles, order), (colours, slopes, mean), (sums, s, q) = workspace
+    _target(image, colour_map, top, left, size, colour_weight, target, painted, mean)
+    angles[:] = theta[:3]
+    _sort_three(angles, order)
+    _set_geometry(g, angles, theta[3], theta[4])
+    _draw(g, x, y, d13, d42, p, w)
+    _sum_shapes(p, w, sums)
+    _sum_colours(p, w, target, sums)
+    _colours_and_slopes(sums, float(x.size), colour_weight, mean, colours, slopes, s, q)
+    _paint(p, w, colours, mean, painted)
+
+
 @njit(parallel=True, **_FAST)
 def sweep(
     parameters, adam_first, adam_second, count, rates, image, boundary_map, colour_map, axis, stride, boundary_weight,
@@ -472,8 +503,7 @@ def sweep(
     apart not to share a pixel, and each pixel gets its sum in the same order whatever the number of threads.
     """
     rows, columns = parameters.shape[0], parameters.shape[1]
-    size = axis.size
-    channels = image.shape[0]
+    size, channels = axis.size, image.shape[0]
     n = float(size * size)
     x, y = _pixels(axis)
     reach = (size + stride - 1) // stride
@@ -487,38 +517,22 @@ def sweep(
         phase_blocks = (blocks - odd + 1) // 2
         for task in prange(phase_rows * phase_blocks):
             row = first_row + reach * (task // phase_blocks)
-            left = block * (2 * (task % phase_blocks) + odd)
-            target, scratch = np.empty((channels, x.size), np.float32), np.empty((channels, x.size), np.float32)
-            boundary, b = np.zeros(x.size, np.float32), np.empty(x.size, np.float32)
-            d13, d42 = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-            p, w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-            by_p, by_w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-            g = np.empty(_GEOMETRY, np.float32)
-            sums, mean = np.empty(5 + 2 * channels), np.empty(channels)
-            s, q = np.empty(3), np.empty((3, 3))
-            angles, order = np.empty(3), np.empty(3, np.int64)
-            colours, slopes = np.empty((3, channels)), np.empty((3, channels + 1))
+            start = block * (2 * (task % phase_blocks) + odd)
+            workspace = _workspace(x.size, channels)
+            (target, painted), (d13, d42, p, w), g, (angles, order), (colours, slopes, mean), _ = workspace
+            boundary, b, by_p, by_w = np.zeros(x.size, np.float32), _plane(x.size), _plane(x.size), _plane(x.size)
             line_slopes = np.empty((2, 3))
-            for column in range(left, min(left + block, columns)):
+            for column in range(start, min(start + block, columns)):
                 theta = parameters[row, column]
-                top, start = row * stride, column * stride
-                _target(image, colour_map, top, start, size, colour_weight, target, scratch, mean)
-                angles[:] = theta[:3]
-                _sort_three(angles, order)
-                _set_geometry(g, angles, theta[3], theta[4])
-                _draw(g, x, y, d13, d42, p, w)
+                top, left = row * stride, column * stride
+                _describe(theta, image, colour_map, top, left, size, colour_weight, x, y, workspace)
                 _draw_boundary(d13, d42, b)
-                _sum_shapes(p, w, sums)
-                _sum_colours(p, w, target, sums)
-                _colours_and_slopes(sums, n, colour_weight, mean, colours, slopes, s, q)
-                painted = scratch
-                _paint(p, w, colours, mean, painted)
-                _add(new_boundary_map, top, start, size, b)
+                _add(new_boundary_map, top, left, size, b)
                 for c in range(channels):
-                    _add(new_colour_map[c], top, start, size, painted[c])
+                    _add(new_colour_map[c], top, left, size, painted[c])
                 if count > 0:
                     if boundary_weight > 0:
-                        _cut(boundary_map, top, start, size, boundary)
+                        _cut(boundary_map, top, left, size, boundary)
                     _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w)
                     _slopes_by_distance(d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight)
                     gradient = gradients[row, column]
@@ -534,26 +548,11 @@ def sweep(
 
 
 @njit(parallel=True, **_FAST)
-def paint_row(parameters, planes, axis, stride, top, painted):
-    """Fill ``painted``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches."""
-    size, channels = axis.size, planes.shape[0]
+def paint_row(parameters, planes, axis, stride, top, patches):
+    """Fill ``patches``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches."""
     x, y = _pixels(axis)
     for column in prange(parameters.shape[0]):
-        theta = parameters[column]
-        target = np.empty((channels, x.size), np.float32)
-        d13, d42 = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-        p, w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-        g = np.empty(_GEOMETRY, np.float32)
-        sums, mean = np.empty(5 + 2 * channels), np.empty(channels)
-        s, q = np.empty(3), np.empty((3, 3))
-        angles, order = np.empty(3), np.empty(3, np.int64)
-        colours, slopes = np.empty((3, channels)), np.empty((3, channels + 1))
-        _target(planes, planes, top, np.int64(column) * stride, size, 0.0, target, painted[column], mean)
-        angles[:] = theta[:3]
-        _sort_three(angles, order)
-        _set_geometry(g, angles, theta[3], theta[4])
-        _draw(g, x, y, d13, d42, p, w)
-        _sum_shapes(p, w, sums)
-        _sum_colours(p, w, target, sums)
-        _colours_and_slopes(sums, float(x.size), 0.0, mean, colours, slopes, s, q)
-        _paint(p, w, colours, mean, painted[column])
+        workspace = _workspace(x.size, planes.shape[0])
+        left = np.int64(column) * stride
+        _describe(parameters[column], planes, planes, top, left, axis.size, 0.0, x, y, workspace)
+        patches[column] = workspace[0][1]

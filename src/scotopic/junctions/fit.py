@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from types import ModuleType
 from typing import Any
@@ -130,7 +131,7 @@ def pad_to_patches(pixels: Plane, settings: JunctionSettings) -> Plane:
 def patch_axis(settings: JunctionSettings) -> Plane:
     """Return the coordinates of a patch's (binned) pixels along one side."""
     axis = np.linspace(-1.0, 1.0, settings.patch_size)
-    return axis.reshape(-1, settings.binning).mean(axis=1).astype(np.float32)
+    return np.asarray(axis.reshape(-1, settings.binning).mean(axis=1), np.float32)
 
 
 @dataclass
@@ -153,13 +154,13 @@ def _fit_tiles(engine: ModuleType, planes: Plane, settings: JunctionSettings, re
     size, stride = settings.patch_size // settings.binning, settings.stride // settings.binning
     rows, columns = ((length - size) // stride + 1 for length in small.shape[1:])
     margin = settings.tile_margin if settings.refine_steps else 0
-    tiles = [
-        (r, c) for r in spans(rows, settings.tile, margin) for c in spans(columns, settings.tile, margin)
-    ]
+    tiles = [(r, c) for r in spans(rows, settings.tile, margin) for c in spans(columns, settings.tile, margin)]
     whole = _Fit(np.empty((rows, columns, 5)), np.zeros_like(small))
     for k, (r, c) in enumerate(tiles):
-        window = small[:, r.first * stride : (r.last - 1) * stride + size, c.first * stride : (c.last - 1) * stride + size]
-        part = _fit(engine, np.ascontiguousarray(window), settings, lambda share, k=k: report((k + share) / len(tiles)))
+        window = small[
+            :, r.first * stride : (r.last - 1) * stride + size, c.first * stride : (c.last - 1) * stride + size
+        ]
+        part = _fit(engine, np.ascontiguousarray(window), settings, partial(_report_tile, report, k, len(tiles)))
         whole.parameters[r.start : r.stop, c.start : c.stop] = part.parameters[
             r.start - r.first : r.stop - r.first, c.start - c.first : c.stop - c.first
         ]
@@ -167,9 +168,15 @@ def _fit_tiles(engine: ModuleType, planes: Plane, settings: JunctionSettings, re
         top, left = (r.start - r.first) * stride, (c.start - c.first) * stride
         source = part.colour_map[:, top:, left:]
         whole.colour_map[
-            :, r.start * stride : r.start * stride + source.shape[1], c.start * stride : c.start * stride + source.shape[2]
+            :,
+            r.start * stride : r.start * stride + source.shape[1],
+            c.start * stride : c.start * stride + source.shape[2],
         ] = source
     return whole
+
+
+def _report_tile(report: Share, tile: int, tiles: int, share: float) -> None:
+    report((tile + share) / tiles)
 
 
 def _fit(engine: ModuleType, planes: Plane, settings: JunctionSettings, report: Share) -> _Fit:

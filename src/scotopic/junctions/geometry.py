@@ -4,7 +4,7 @@ This is the readable reference, NumPy in float64, of METHOD section 1. The kerne
 functions fused and in float32; tests hold them to this page.
 
 A patch has ``R x R`` pixels with coordinates ``linspace(-1, 1, R)``, and five parameters ``(t1, t2, t3, x0, y0)``: three
-angles and a vertex. Arrays of parameters have shape ``(..., 5)``; what is computed per pixel has shape ``(..., R, R)``.
+angles and a vertex. Arrays of parameters have shape ``(..., 5)``; what is computed per pixel, ``(..., R, R)``.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def wedge_colours(u: Array, image: Array, colour_map: Array | None = None, colou
     target = image if colour_map is None else image + colour_weight * colour_map
     weight = 1.0 if colour_map is None else 1.0 + colour_weight
     total = np.einsum("...kij,...ijc->...kc", u, target)
-    return total / (weight * u.sum(axis=(-2, -1))[..., None] + COLOUR_FLOOR)
+    return np.asarray(total / (weight * u.sum(axis=(-2, -1))[..., None] + COLOUR_FLOOR))
 
 
 def reconstruction(u: Array, colours: Array) -> Array:
     """Return ``sum_k u_k c_k``: each patch painted with its wedges' colours, ``(..., R, R, C)``."""
-    return np.einsum("...kij,...kc->...ijc", u, colours)
+    return np.asarray(np.einsum("...kij,...kc->...ijc", u, colours))
 
 
 def objective(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import float32, int32, njit, prange
 
-_FAST = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
 _NEVER = int32(1 << 30)
 
 
@@ -90,7 +92,7 @@ def cost_row(
     ``(C - I)^2``, ``(P - G)^2`` and ``(C - G)^2`` are expanded: the squares are sums over columns, and correlations
     remain: of ``C`` with ``I`` and ``G`` per patch, of ``P`` with ``G`` per column of pixels.
 
-    ``painted`` is ``(columns, C, R * R)``, the patches' reconstructions. ``planes`` is this view's image padded to whole
+    ``painted`` is ``(columns, C, R * R)``, the patches' reconstructions. ``planes`` is this view's image in whole
     patches (``height`` x ``width`` of it are real); ``image`` and ``plain`` are the other view's raw image and
     reconstruction, ``image_lines`` and ``plain_lines`` the same as ``lay_out`` returns them. All are centred alike.
     """
@@ -202,7 +204,7 @@ def aggregate(volume, penalties, p1, directions):
 
 @njit(parallel=True, **_FAST)
 def select(total):
-    """Index of the lowest sum of each patch (first on a tie), and how much the best sum two or more steps away is above."""
+    """Index of the lowest sum of each patch (first on a tie), and how far above it the best distant rival is."""
     rows, columns, candidates = total.shape
     best, margin = np.zeros((rows, columns), np.int64), np.zeros((rows, columns), np.int64)
     for i in prange(rows):

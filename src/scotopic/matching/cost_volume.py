@@ -76,7 +76,9 @@ def cost_volume(
     painter, engine = kernels("junctions", device), kernels("matching", device)
     # Centred pixels: smaller sums, better rounding, the same differences.
     planes = pad_to_patches(view.image, fit) - np.float32(0.5)
-    image, plain = (np.ascontiguousarray(np.moveaxis(a, -1, 0)) - np.float32(0.5) for a in (other.image, other.plain_map))
+    image, plain = (
+        np.ascontiguousarray(np.moveaxis(a, -1, 0)) - np.float32(0.5) for a in (other.image, other.plain_map)
+    )
     image_lines, before = engine.lay_out(image, first, candidates, fit.patch_size, is_left)
     plain_lines, before = engine.lay_out(plain, first, candidates, fit.patch_size, is_left)
     axis = np.linspace(-1.0, 1.0, fit.patch_size).astype(np.float32)
@@ -106,12 +108,10 @@ def scale_volume(volume: NDArray[np.float32], settings: MatchingSettings) -> NDA
         return np.zeros(volume.shape, np.int16)
     scaled = (volume - low) / (top - low) * np.float32(settings.volume_range)
     scaled[~valid] = settings.volume_range
-    return np.floor(scaled, out=scaled).astype(np.int16)
+    return np.asarray(np.floor(scaled, out=scaled), np.int16)
 
 
-def reference_cost_volume(
-    view: View, other: View, settings: MatchingSettings, *, is_left: bool
-) -> NDArray[np.float64]:
+def reference_cost_volume(view: View, other: View, settings: MatchingSettings, *, is_left: bool) -> NDArray[np.float64]:
     """Return what :func:`cost_volume` returns, straight from the definition, in float64."""
     assert settings.max_disparity is not None
     fit = view.junctions.settings

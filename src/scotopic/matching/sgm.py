@@ -31,7 +31,8 @@ def jump_penalties(junctions: Junctions, settings: MatchingSettings) -> NDArray[
             for i in range(0, rows * stride, stride)
         ]
     )
-    return np.floor(np.maximum(settings.p2 * np.exp(-settings.p2_decay * strongest), settings.p2_min)).astype(np.int32)
+    penalties = np.maximum(settings.p2 * np.exp(-settings.p2_decay * strongest), settings.p2_min)
+    return np.asarray(np.floor(penalties), np.int32)
 
 
 def aggregate(

@@ -51,7 +51,7 @@ def simulate(
     SettingsError
         `photons` is not above 0, `read_noise` is negative, or `seed` is not a seed.
     """
-    clean = _check_image(image)
+    clean = _check_image(image, "image")
     if not 0 < photons <= _MOST_PHOTONS:
         raise SettingsError(f"photons: found {photons}, expected a number above 0 and up to 1e9; the paper has 2")
     if not (read_noise >= 0 and math.isfinite(read_noise)):
@@ -90,6 +90,8 @@ def simulate_pair(
     InputError, SettingsError
         As for :func:`simulate`.
     """
+    _check_image(left, "left image")  # here, where it is known which of the two it is
+    _check_image(right, "right image")
     seed_left, seed_right = _as_seeds(seed).spawn(2)
     return simulate(left, photons, read_noise, seed_left), simulate(right, photons, read_noise, seed_right)
 
@@ -124,12 +126,12 @@ def to_uint8(image: NDArray[np.floating]) -> NDArray[np.uint8]:
     return np.floor(np.clip(values, 0.0, 1.0).astype(np.float64) * 255.0).astype(np.uint8)
 
 
-def _check_image(image: NDArray[np.floating]) -> NDArray[np.float64]:
+def _check_image(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:
     values = np.asarray(image)
     # A millionth beyond is rounding of whoever resized the image; the comparison is False for NaN as well.
     if values.dtype.kind != "f" or not np.all((values >= -1e-6) & (values <= 1 + 1e-6)):
         raise InputError(
-            f"image to simulate: found {_describe(values)}, expected floats in [0, 1]; "
+            f"{name} to simulate: found {_describe(values)}, expected floats in [0, 1]; "
             "divide by full scale or use scotopic.io.as_image, and replace NaN"
         )
     return np.clip(values, 0.0, 1.0).astype(np.float64)

@@ -1,0 +1,57 @@
+"""The command ``scotopic``: match a pair, fit junctions, simulate noise, show a demo, say what is installed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from scotopic.cli.commands import junctions, match, simulate
+from scotopic.cli.demo import demo
+from scotopic.cli.failures import Commands
+from scotopic.cli.info import info
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (match, junctions, simulate, demo, info):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from scotopic import __version__
+
+        typer.echo(f"scotopic {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _scotopic(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Stereo depth from photon-starved image pairs, without learning."""
+
+
+def main() -> None:
+    """Run the command line."""
+    # Threads that wait for work sleep rather than spin: on a busy machine spinning makes the kernels several times
+    # slower. Read when the kernels start their first threads; whoever has set it knows better.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Being told to stop is handled like Ctrl-C, so that no temporary file stays behind.
+    signal.signal(signal.SIGTERM, _stop)
+    app(prog_name="scotopic")
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -1,0 +1,107 @@
+"""Getting the kernels ready: loaded from Numba's cache, or compiled, once per machine and version, saying so.
+
+Whether anything is compiled is not guessed: Numba broadcasts an event when it finds nothing in its cache and begins to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from scotopic.device import kernels
+from scotopic.progress import Progress, Share, silent
+
+LOADING = "loading kernels"  #: stage in which compiled kernels are read from the cache
+COMPILING = "compiling kernels for this machine, once"  #: stage in which those that are not there are made
+
+
+def warm_up(progress: Progress = silent) -> bool:
+    """Make every CPU kernel ready by matching a tiny pair.
+
+    Parameters
+    ----------
+    progress
+        Told of the stage :data:`LOADING` and, if the cache does not hold every kernel, of the stage :data:`COMPILING`.
+
+    Returns
+    -------
+    bool
+        Whether anything had to be compiled.
+    """
+    progress(LOADING, 0.0)
+    count = len(_dispatchers())
+    compiled = 0
+
+    def one_more(share: float) -> None:
+        nonlocal compiled
+        compiled += share == 1.0
+        progress(COMPILING, min(compiled / count, 0.99))
+
+    with _listening(one_more):
+        _match_tiny_pair()
+    if compiled:
+        progress(COMPILING, 1.0)
+    progress(LOADING, 1.0)
+    return compiled > 0
+
+
+def warmed(progress: Progress) -> Progress:
+    """Return a progress that warms up when the first stage begins, and passes everything on.
+
+    By then all input has been checked, so that no error has to wait for a compiler; and the first stage's clock has not
+    started, so that the timings hold no compilation.
+
+    Parameters
+    ----------
+    progress
+        Where to pass it on to.
+    """
+    ready = False
+
+    def report(stage: str, share: float) -> None:
+        nonlocal ready
+        if not ready:
+            ready = True
+            warm_up(progress)
+        progress(stage, share)
+
+    return report
+
+
+def cache_folders() -> list[str]:
+    """Return the folders in which Numba keeps the compiled kernels."""
+    return sorted({str(dispatcher.stats.cache_path) for dispatcher in _dispatchers()})
+
+
+def _dispatchers() -> list[Any]:
+    from numba.core.dispatcher import Dispatcher
+
+    modules = kernels("junctions", "cpu"), kernels("matching", "cpu")
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+
+
+def _match_tiny_pair() -> None:
+    from scotopic.match import match
+
+    # Two by three patches of noise; refined, because that is the longest way through the kernels.
+    left, right = np.random.default_rng(0).random((2, 48, 56, 1), np.float32)
+    match(left, right, device="cpu", max_disparity=4, search_steps=1, refine_steps=2, search_every=2)
+
+
+@contextmanager
+def _listening(tell: Share) -> Iterator[None]:
+    """Tell 0 whenever Numba begins to compile a function, 1 when it has."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, _: event.Event) -> None:
+            tell(0.0)
+
+        def on_end(self, _: event.Event) -> None:
+            tell(1.0)
+
+    with event.install_listener("numba:compile", Listener()):
+        yield

@@ -1,0 +1,211 @@
+"""The preview shows every panel whole, in the right colours, at any size."""
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scotopic.junctions import Junctions
+from scotopic.matching import Reason
+from scotopic.preview import as_picture, draw_junctions, draw_preview, reasons_in_words
+from scotopic.result import Match
+from scotopic.settings import JunctionSettings, resolve
+
+TURBO = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_TURBO)[:, 0, ::-1]
+
+
+def make_match(
+    width: int = 80,
+    height: int = 60,
+    channels: int = 3,
+    disparity: NDArray[np.float32] | float | None = None,
+    kept: NDArray[np.bool_] | None = None,
+) -> Match:
+    """A match with a ramp of disparities from 0 to 31 px (or those given), all kept (or those told)."""
+    random = np.random.default_rng(0)
+    image = random.integers(0, 3, (height, width, channels)).astype(np.float32) / 2
+    values = np.linspace(0, 31, width, dtype=np.float32) if disparity is None else np.float32(disparity)
+    everywhere = np.broadcast_to(values, (height, width)).astype(np.float32)
+    keep = np.ones((height, width), bool) if kept is None else kept
+    plane = np.full((height, width), 0.5, np.float32)
+    return Match(
+        disparity=np.where(keep, everywhere, np.float32(np.nan)),
+        disparity_all=everywhere,
+        right_disparity=everywhere,
+        confidence=plane,
+        reason=np.where(keep, Reason.OK, Reason.LEFT_RIGHT).astype(np.uint8),
+        left_image=image,
+        right_image=image,
+        left_boundaries=np.zeros((height, width), np.float32),
+        right_boundaries=np.zeros((height, width), np.float32),
+        left_colours=image,
+        right_colours=image,
+        settings=resolve("fast", max_disparity=32),
+    )
+
+
+def is_turbo(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which pixels have a saturated colour of the map (its dark ends are close to the greys of the rest)."""
+    colours = {tuple(colour) for colour in TURBO.tolist() if max(colour) - min(colour) > 100}
+    return np.array([[tuple(pixel) in colours for pixel in row] for row in picture.tolist()])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("width", "height"), [(40, 40), (45, 200), (64, 48), (400, 60), (384, 256), (900, 300)])
+def test_any_size_gives_a_picture_of_a_size_for_a_screen(width: int, height: int, channels: int) -> None:
+    picture = draw_preview(make_match(width, height, channels))
+
+    assert picture.dtype == np.uint8
+    assert picture.shape[2] == 3
+    assert 300 <= picture.shape[1] <= 2100
+    assert 200 <= picture.shape[0] <= 1600
+
+
+@pytest.mark.parametrize(("width", "height"), [(4000, 3000), (40, 3000), (4000, 40)])
+def test_the_largest_images_are_shrunk(width: int, height: int) -> None:
+    picture = draw_preview(make_match(width, height, channels=1))
+
+    assert picture.shape[1] <= 2100
+    assert picture.shape[0] <= 1600
+
+
+def test_an_image_that_fits_is_shown_pixel_by_pixel() -> None:
+    match = make_match(384, 256)
+    shown = as_picture(match.left_image)
+
+    picture = draw_preview(match)
+
+    first_row = np.lib.stride_tricks.sliding_window_view(picture, (1, 384, 3))[:, :, 0, 0]
+    y, x = np.argwhere((first_row == shown[0]).all(axis=(2, 3)))[0]
+    assert np.array_equal(picture[y : y + 256, x : x + 384], shown)
+
+
+def test_a_tiny_image_is_enlarged_without_blur() -> None:
+    # 40 px become 320 px, the least that is shown: every pixel is a square of 8 x 8 px.
+    match = make_match(40, 40, channels=1)
+    shown = as_picture(match.left_image).repeat(8, axis=0).repeat(8, axis=1)
+
+    picture = draw_preview(match)
+
+    first_row = np.lib.stride_tricks.sliding_window_view(picture[..., 0], (1, 320))[:, :, 0]
+    y, x = np.argwhere((first_row == shown[0]).all(axis=2))[0]
+    assert np.array_equal(picture[y : y + 320, x : x + 320, 1], shown)
+
+
+def test_wide_images_are_stacked_and_others_stand_side_by_side() -> None:
+    wide, ordinary = draw_preview(make_match(600, 100)), draw_preview(make_match(200, 150))
+
+    assert wide.shape[1] < 2 * 600
+    assert ordinary.shape[1] > 3 * 200
+
+
+def test_near_and_far_have_the_colours_at_the_ends_of_turbo() -> None:
+    # Half the pixels at 5 px, half at 25 px: the bar runs from 5 - 0.08 x 20 to 25 + 0.02 x 20 px, so that these are
+    # at 0.08 / 1.1 and 1.08 / 1.1 of the colour map.
+    values = np.repeat(np.float32([5, 25]), 192)
+
+    picture = draw_preview(make_match(384, 256, disparity=values))
+
+    for share in (0.08 / 1.1, 1.08 / 1.1):
+        colour = TURBO[round(255 * share)]
+        assert (picture == colour).all(axis=2).sum() >= 192 * 256
+
+
+def test_a_few_wild_values_do_not_squeeze_the_colours() -> None:
+    values = np.full((200, 200), 10, np.float32)
+    values[:, 100:] = 20
+    calm = draw_preview(make_match(200, 200, disparity=values))
+    values[:2, :50] = 10_000  # 0.25 % of the pixels
+
+    wild = draw_preview(make_match(200, 200, disparity=values))
+
+    assert (calm != wild).any(axis=2).mean() < 0.01
+
+
+def test_pixels_without_disparity_are_dark_grey() -> None:
+    nowhere = np.zeros((256, 384), bool)
+    half = nowhere.copy()
+    half[:, :192] = True
+
+    coloured = [is_turbo(draw_preview(make_match(384, 256, 1, 15.0, kept))).sum() for kept in (nowhere, half)]
+
+    # What the colour bar has, the empty one has too; the other has half of the panel on top, in the middle of the map.
+    assert coloured[1] - coloured[0] == 192 * 256
+
+
+def test_an_empty_match_shows_the_searched_range() -> None:
+    # From 0 to 31 px: a match with exactly these percentiles has the same bar.
+    image = make_match().left_image
+    empty = Match.empty(image, image, resolve("fast", max_disparity=32), Reason.NO_STRUCTURE)
+    full = make_match(disparity=np.repeat(np.float32([0, 31]), 40))
+
+    bar, same, other = (draw_preview(each)[:280, -90:] for each in (empty, full, make_match(disparity=3.0)))
+
+    assert np.array_equal(bar, same)
+    assert not np.array_equal(bar, other)
+
+
+def test_the_ends_of_a_constant_disparity_are_two_px_apart() -> None:
+    # 7 px: the bar runs from 6 - 0.16 to 8 + 0.04 px, and 7 px is at 1.16 / 2.2 of the map.
+    picture = draw_preview(make_match(384, 256, disparity=7.0))
+
+    assert (picture == TURBO[round(255 * 1.16 / 2.2)]).all(axis=2).sum() >= 384 * 256
+
+
+def test_the_truth_stands_beside_the_result_in_the_same_colours() -> None:
+    truth = np.full((256, 384), 12, np.float32)
+    truth[:, :192] = 4
+    colour = TURBO[round(255 * 0.08 / 1.1)]  # 4 px is the lower end
+    match = make_match(384, 256, disparity=4.0)
+
+    picture = draw_preview(match, truth)
+
+    assert picture.shape[1] > draw_preview(match).shape[1] + 384
+    assert (picture == colour).all(axis=2).sum() >= 384 * 256 + 192 * 256
+
+
+def test_two_drawings_are_the_same_bytes() -> None:
+    match = make_match(200, 120)
+
+    assert draw_preview(match).tobytes() == draw_preview(match).tobytes()
+
+
+def test_nothing_is_cut_at_the_edges() -> None:
+    every_reason = make_match(45, 200, channels=1)
+    every_reason.reason[:] = np.arange(200)[:, None] % len(Reason)
+
+    for match in (every_reason, make_match(64, 48), make_match(600, 100), make_match(900, 700)):
+        picture = draw_preview(match)
+        background = picture[0, 0]
+        for edge in (picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]):
+            assert (edge == background).all()
+
+
+def test_a_field_of_junctions_stands_beside_its_image() -> None:
+    image = np.zeros((64, 96, 1), np.float32)
+    image[:, 48:] = 1
+    boundaries = np.zeros((64, 96), np.float32)
+    boundaries[:, 47:49] = 1
+    field = Junctions(np.zeros((4, 8, 5)), boundaries, image, JunctionSettings())
+
+    picture = draw_junctions(image, field)
+
+    # Enlarged fourfold: two white halves; that of the structure is narrower by the boundary of one pixel.
+    assert picture.dtype == np.uint8
+    white = (picture == 255).all(axis=2).sum()
+    assert white == 64 * 4 * (48 + 47) * 4
+
+
+def test_reasons_are_named_with_their_shares_the_largest_first() -> None:
+    reason = np.zeros((2, 5), np.uint8)
+    reason[0] = Reason.LEFT_RIGHT
+    reason[1, :2] = Reason.NO_STRUCTURE
+
+    assert reasons_in_words(reason) == ["views disagree 50.0 %", "no structure 20.0 %"]
+    assert reasons_in_words(np.zeros((2, 2), np.uint8)) == []
+
+
+def test_values_become_8_bits_rounded_and_clipped() -> None:
+    values = np.float32([[[-0.5], [0.0], [0.5], [1.0], [1.5]]])
+
+    assert as_picture(values).tolist() == [[0, 0, 128, 255, 255]]
