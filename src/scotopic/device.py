@@ -28,6 +28,13 @@ def resolve_device(device: str) -> str:
 
 def kernels(stage: str, device: str) -> ModuleType:
     """Return the kernels of a stage (``junctions`` or ``matching``) for a device, imported on first use."""
-    # Idle OpenMP threads spin by default, which costs a busy machine threefold; say so before OpenMP is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    rest_idle_threads()
     return importlib.import_module(f"scotopic.{stage}._{resolve_device(device)}")
+
+
+def rest_idle_threads() -> None:
+    """Let threads that wait for work sleep rather than spin, which costs a busy machine threefold.
+
+    OpenMP reads this when it is loaded, so it must be said before the first kernel; whoever has set it knows better.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from types import FrameType
@@ -14,6 +13,7 @@ from scotopic.cli.commands import junctions, match, simulate
 from scotopic.cli.demo import demo
 from scotopic.cli.failures import Commands
 from scotopic.cli.info import info
+from scotopic.device import rest_idle_threads
 
 app = typer.Typer(
     cls=Commands,
@@ -45,9 +45,7 @@ def _scotopic(
 
 def main() -> None:
     """Run the command line."""
-    # Threads that wait for work sleep rather than spin: on a busy machine spinning makes the kernels several times
-    # slower. Read when the kernels start their first threads; whoever has set it knows better.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    rest_idle_threads()
     # Being told to stop is handled like Ctrl-C, so that no temporary file stays behind.
     signal.signal(signal.SIGTERM, _stop)
     app(prog_name="scotopic")

@@ -1,6 +1,6 @@
 """Numba kernels of the field of junctions: the search step, the refinement step and the global maps.
 
-The mathematics is explained in ``geometry.py`` and ``objective.py``; this file holds the same functions arranged for
+The mathematics is explained in ``geometry.py`` and ``reference.py``; this file holds the same functions arranged for
 speed. Three ideas carry it:
 
 * With closed-form colours the objective of a patch is a function of a few sums over its pixels: of ``p``, ``w``,
@@ -36,20 +36,19 @@ _TINY = float32(1e-12)
 _SHARP = float32((_ETA / _DELTA) ** 2)
 _STEP_SLOPE = float32(1 / (math.pi * _ETA))
 
-# One geometry: two pairs of lines (A, B), each line three coefficients over x, y, 1; then sign and lift of the pair.
-# All in units of eta, signs folded in, so that d/eta = sign * min(A, B) + lift.
-_GEOMETRY = 16
+# One geometry: two pairs of lines (A, B), each line three coefficients over x, y, 1; then the sign of the pair.
+# All in units of eta, sign and lift folded in, so that sign * d / eta = min(A, B).
+_GEOMETRY, _PAIR = 14, 7
 
 
 @njit(inline="always", **_FAST)
-def _soft_step(d, reciprocal):
-    """``h`` of a distance in units of eta, given ``1/|d|`` (the caller shares one division between two steps)."""
-    size = abs(d)
+def _soft_step(d, sign, size, reciprocal):
+    """``h(sign d)`` of a distance in units of eta, given ``|d|`` and ``1/|d|`` (one division serves two steps)."""
     z = min(size, reciprocal)
     s = z * z
     t = z * (_A0 + s * (_A1 + s * (_A2 + s * (_A3 + s * (_A4 + s * (_A5 + s * _A6))))))
     v = t if size <= _ONE else _HALF - t
-    return _HALF + v if d >= _ZERO else _HALF - v
+    return _HALF + sign * math.copysign(v, d)
 
 
 @njit(**_FAST)
@@ -82,21 +81,21 @@ def _sort_three(t, order):
 
 
 @njit(**_FAST)
-def _set_line(g, at, scale, angle, x0, y0):
+def _set_line(g, at, scale, angle, x0, y0, lift):
     s, c = math.sin(angle), math.cos(angle)
     g[at] = -s * scale
     g[at + 1] = c * scale
-    g[at + 2] = (s * x0 - c * y0) * scale
+    g[at + 2] = (s * x0 - c * y0) * scale + lift
 
 
 @njit(**_FAST)
 def _set_pair(g, at, angle_a, angle_b, x0, y0):
     opening = _wrap(angle_b - angle_a)
     sign = 1.0 if opening < math.pi else -1.0
-    _set_line(g, at, sign / _ETA, angle_a, x0, y0)
-    _set_line(g, at + 3, -sign / _ETA, angle_b, x0, y0)
+    lift = sign * _lift_of(opening)[0] / _ETA
+    _set_line(g, at, sign / _ETA, angle_a, x0, y0, lift)
+    _set_line(g, at + 3, -sign / _ETA, angle_b, x0, y0, lift)
     g[at + 6] = sign
-    g[at + 7] = _lift_of(opening)[0] / _ETA
 
 
 @njit(**_FAST)
@@ -104,30 +103,32 @@ def _set_geometry(g, t, x0, y0):
     """Fill ``g`` from sorted angles: pair (1, 3) then pair (4, 2)."""
     t4 = 0.5 * (t[0] + t[2]) + (math.pi if t[0] < t[2] else 0.0)
     _set_pair(g, 0, t[0], t[2], x0, y0)
-    _set_pair(g, 8, t4, t[1], x0, y0)
+    _set_pair(g, _PAIR, t4, t[1], x0, y0)
 
 
 @njit(**_FAST)
 def _draw(g, x, y, d13, d42, p, w):
-    """Fill the distances (in units of eta), ``p = h(d13)`` and ``w = h(d13) h(d42)`` over the pixels."""
-    a0, a1, a2, b0, b1, b2, sign_a, lift_a = g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7]
-    c0, c1, c2, e0, e1, e2, sign_c, lift_c = g[8], g[9], g[10], g[11], g[12], g[13], g[14], g[15]
+    """Fill ``p = h(d13)`` and ``w = h(d13) h(d42)`` over the pixels; and the distances, in eta, times their sign."""
+    a0, a1, a2, b0, b1, b2, sign_a = g[0], g[1], g[2], g[3], g[4], g[5], g[6]
+    c0, c1, c2, e0, e1, e2, sign_c = g[7], g[8], g[9], g[10], g[11], g[12], g[13]
     for i in range(x.size):
-        d = sign_a * min(a0 * x[i] + a1 * y[i] + a2, b0 * x[i] + b1 * y[i] + b2) + lift_a
-        e = sign_c * min(c0 * x[i] + c1 * y[i] + c2, e0 * x[i] + e1 * y[i] + e2) + lift_c
+        d = min(a0 * x[i] + a1 * y[i] + a2, b0 * x[i] + b1 * y[i] + b2)
+        e = min(c0 * x[i] + c1 * y[i] + c2, e0 * x[i] + e1 * y[i] + e2)
         size_d, size_e = abs(d) + _TINY, abs(e) + _TINY
         inverse = _ONE / (size_d * size_e)
-        step = _soft_step(d, inverse * size_e)
+        step = _soft_step(d, sign_a, size_d, inverse * size_e)
         d13[i], d42[i] = d, e
         p[i] = step
-        w[i] = step * _soft_step(e, inverse * size_d)
+        w[i] = step * _soft_step(e, sign_c, size_e, inverse * size_d)
 
 
 @njit(**_FAST)
-def _draw_boundary(d13, d42, b):
-    """Fill ``b`` over the pixels, from distances in units of eta."""
+def _draw_boundary(g, d13, d42, b):
+    """Fill ``b`` over the pixels, from the distances of ``_draw``."""
+    sign = g[6]
     for i in range(b.size):
-        m = -d13[i] if d13[i] < _ZERO else min(d13[i], abs(d42[i]))
+        d = sign * d13[i]
+        m = -d if d < _ZERO else min(d, abs(d42[i]))
         b[i] = _ONE / (_ONE + _SHARP * m * m)
 
 
@@ -296,7 +297,7 @@ def search_step(
                 _sum_colours(p, w, target, sums)
                 value = _shape_value(sums, n, channels, colour_weight, s, q)
                 if boundary_weight > 0:
-                    _draw_boundary(d13, d42, b)
+                    _draw_boundary(g, d13, d42, b)
                     value += boundary_weight * _sum_squares(b, boundary)
                 if value < lowest:
                     lowest = value
@@ -365,11 +366,12 @@ def _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w):
 
 
 @njit(**_FAST)
-def _slopes_by_distance(d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight):
+def _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight):
     """Turn slopes by ``p`` and ``w`` into slopes by ``d13`` and ``d42`` (in patch units), in place."""
     weight = float32(2 * boundary_weight * 2 * _ETA / (_DELTA * _DELTA))
+    sign_a, sign_c = g[6], g[13]
     for i in range(p.size):
-        d, e = d13[i], d42[i]
+        d, e = sign_a * d13[i], sign_c * d42[i]
         q = w[i] / p[i]
         slope_d = (by_p[i] + q * by_w[i]) * _STEP_SLOPE / (_ONE + d * d)
         slope_e = p[i] * by_w[i] * _STEP_SLOPE / (_ONE + e * e)
@@ -411,7 +413,7 @@ def _gradient(g, t, order, x0, y0, x, y, by_d13, by_d42, n, line_slopes, gradien
     gradient[3] = gradient[4] = 0.0
     for pair in range(2):
         first, second = (0, 2) if pair == 0 else (3, 1)
-        _slopes_by_lines(g, 8 * pair, x, y, by_d13 if pair == 0 else by_d42, line_slopes)
+        _slopes_by_lines(g, _PAIR * pair, x, y, by_d13 if pair == 0 else by_d42, line_slopes)
         for line in range(2):
             k = first if line == 0 else second
             angle = t4 if k == 3 else t[k]
@@ -526,7 +528,7 @@ def sweep(
                 theta = parameters[row, column]
                 top, left = row * stride, column * stride
                 _describe(theta, image, colour_map, top, left, size, colour_weight, x, y, workspace)
-                _draw_boundary(d13, d42, b)
+                _draw_boundary(g, d13, d42, b)
                 _add(new_boundary_map, top, left, size, b)
                 for c in range(channels):
                     _add(new_colour_map[c], top, left, size, painted[c])
@@ -534,7 +536,7 @@ def sweep(
                     if boundary_weight > 0:
                         _cut(boundary_map, top, left, size, boundary)
                     _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w)
-                    _slopes_by_distance(d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight)
+                    _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight)
                     gradient = gradients[row, column]
                     _gradient(g, angles, order, theta[3], theta[4], x, y, by_p, by_w, n, line_slopes, gradient)
                     _adam(theta, gradient, adam_first[row, column], adam_second[row, column], count, rates)

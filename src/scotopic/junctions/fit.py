@@ -104,7 +104,6 @@ def fit_junctions(
     """
     settings = settings or JunctionSettings()
     pixels = as_image(image, name)
-    height, width, _ = pixels.shape
     check_size(pixels, settings.patch_size, name)
     engine = kernels("junctions", device)
     planes = pad_to_patches(pixels, settings)
@@ -112,13 +111,8 @@ def fit_junctions(
     # The colours of the last step lean on the global colour map before it, with their full weight by then.
     lean = settings.colour_weight if settings.refine_steps else 0.0
     earlier = np.repeat(np.repeat(fit.colour_map, settings.binning, axis=1), settings.binning, axis=2)
-    boundary_map, colour_map = _build_maps(engine, planes, fit.parameters, earlier, lean, settings)
-    return Junctions(
-        fit.parameters,
-        np.ascontiguousarray(boundary_map[:height, :width]),
-        np.ascontiguousarray(np.moveaxis(colour_map[:, :height, :width], 0, -1)),
-        settings,
-    )
+    maps = _cropped(*_build_maps(engine, planes, fit.parameters, earlier, lean, settings), pixels.shape)
+    return Junctions(fit.parameters, *maps, settings)
 
 
 def pad_to_patches(pixels: Plane, settings: JunctionSettings) -> Plane:
@@ -245,12 +239,25 @@ def _fit(engine: ModuleType, planes: Plane, settings: JunctionSettings, report: 
     return _Fit(parameters, current[1])
 
 
-def plain_map(image: Plane, parameters: NDArray[np.float64], settings: JunctionSettings, device: str) -> Plane:
-    """Return the mean map of the patches' reconstructions in plain colours (``lc = 0``), ``(H, W, C)``."""
-    height, width, _ = image.shape
+def maps_of(
+    image: Plane, parameters: NDArray[np.float64], settings: JunctionSettings, device: str
+) -> tuple[Plane, Plane]:
+    """Return the boundary map and the colour map, in plain colours (``lc = 0``), of given junctions on an image."""
     planes = pad_to_patches(image, settings)
-    _, colour_map = _build_maps(kernels("junctions", device), planes, parameters, planes, 0.0, settings)
-    return np.ascontiguousarray(np.moveaxis(colour_map[:, :height, :width], 0, -1))
+    maps = _build_maps(kernels("junctions", device), planes, parameters, planes, 0.0, settings)
+    return _cropped(*maps, image.shape)
+
+
+def plain_map(image: Plane, parameters: NDArray[np.float64], settings: JunctionSettings, device: str) -> Plane:
+    """Return the mean map of the patches' reconstructions in plain colours, ``(H, W, C)``."""
+    return maps_of(image, parameters, settings, device)[1]
+
+
+def _cropped(boundary_map: Plane, colour_map: Plane, shape: tuple[int, ...]) -> tuple[Plane, Plane]:
+    """Cut padding off the maps and put the colours' channels last."""
+    height, width = shape[:2]
+    colours = np.moveaxis(colour_map[:, :height, :width], 0, -1)
+    return np.ascontiguousarray(boundary_map[:height, :width]), np.ascontiguousarray(colours)
 
 
 def _build_maps(

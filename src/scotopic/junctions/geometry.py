@@ -3,7 +3,7 @@
 This is the readable reference, NumPy in float64, of METHOD section 1. The kernels in ``_cpu.py`` compute the same
 functions fused and in float32; tests hold them to this page.
 
-A patch has ``R x R`` pixels with coordinates ``linspace(-1, 1, R)``, and five parameters ``(t1, t2, t3, x0, y0)``: three
+A patch has ``R x R`` pixels over ``linspace(-1, 1, R)`` and five parameters ``(t1, t2, t3, x0, y0)``: three
 angles and a vertex. Arrays of parameters have shape ``(..., 5)``; what is computed per pixel, ``(..., R, R)``.
 """
 

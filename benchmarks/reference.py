@@ -1,0 +1,154 @@
+"""Hold the presets to the published implementation on its own eight noisy inputs.
+
+    python benchmarks/reference.py --json benchmarks/results/reference.json
+
+Needs the reference scenes (``SCOTOPIC_DATA`` or ``../shared``). Three comparisons: boundary maps and patch disparities
+from the published parameters; the data term that our fit reaches; errors, always with coverage, end to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scenes import ReferenceScene, load_reference, reference_folder
+from speed import commit, machine
+
+import scotopic
+from scotopic.evaluation.metrics import score
+from scotopic.io import as_image
+from scotopic.junctions import Junctions, fit_junctions
+from scotopic.junctions.fit import maps_of, plain_map
+from scotopic.junctions.geometry import objective
+from scotopic.matching import (
+    View,
+    aggregate,
+    check_views,
+    cost_volume,
+    jump_penalties,
+    scale_volume,
+    select,
+    spread_over_pixels,
+)
+from scotopic.settings import JunctionSettings, MatchingSettings
+
+MATCHING = MatchingSettings(max_disparity=128)
+COLUMNS = ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W19 Bad-5", "W1 EPE", "W1 Bad-1", "W1 Bad-3", "W1 Bad-5")
+
+
+def view_of(image: NDArray[np.float32], field: Junctions) -> View:
+    """Return a view for the matching."""
+    return View(image, field, plain_map(image, field.parameters, field.settings, "cpu"))
+
+
+def patch_disparities(views: dict[str, View]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return disparity and margin of every patch of both views."""
+    found = {}
+    for side, other in (("left", "right"), ("right", "left")):
+        raw = cost_volume(views[side], views[other], MATCHING, is_left=side == "left")
+        total = aggregate(scale_volume(raw, MATCHING), jump_penalties(views[side].junctions, MATCHING), MATCHING)
+        found[side] = select(total, MATCHING)
+    return found
+
+
+def compare_from_parameters(scene: ReferenceScene) -> dict[str, Any]:
+    """Match from the published parameters: how far the boundary maps and the patch disparities are from published."""
+    settings = JunctionSettings()
+    views, rows = {}, {}
+    for side in ("left", "right"):
+        image = as_image(getattr(scene, side), side)
+        parameters = scene.parameters[side]
+        boundaries, colours = maps_of(image, parameters, settings, "cpu")
+        views[side] = view_of(image, Junctions(parameters, boundaries, colours, settings))
+        rows[side] = {"boundary_error": float(np.abs(boundaries - scene.boundaries[side]).max())}
+    for side, (disparity, _) in patch_disparities(views).items():
+        rows[side]["equal_patches_percent"] = float(100 * (disparity == scene.patch_disparity[side]).mean())
+    return rows
+
+
+def data_term(image: NDArray[np.float32], parameters: NDArray[np.float64], settings: JunctionSettings) -> float:
+    """Return the mean data term of a field, by the NumPy reference."""
+    size, stride = settings.patch_size, settings.stride
+    windows = np.lib.stride_tricks.sliding_window_view(image.astype(np.float64), (size, size), axis=(0, 1))
+    patches = np.moveaxis(windows[::stride, ::stride], 2, -1)
+    return float(np.mean([objective(parameters[i], patches[i]) for i in range(len(parameters))]))
+
+
+def end_to_end(scene: ReferenceScene, preset: str) -> dict[str, Any]:
+    """Run a preset on a scene: its errors with coverage, and its data term beside the published one."""
+    settings = scotopic.resolve(preset).junctions
+    images = {side: as_image(getattr(scene, side), side) for side in ("left", "right")}
+    fields = {side: fit_junctions(image, settings) for side, image in images.items()}
+    patches = patch_disparities({side: view_of(images[side], fields[side]) for side in images})
+    shape = scene.truth.shape
+    left, right = (spread_over_pixels(patches[side][0], shape, settings) for side in ("left", "right"))
+    margin = spread_over_pixels(patches["left"][1], shape, settings)
+    boundaries = (fields["left"].boundary_map, fields["right"].boundary_map)
+    kept = check_views(left, right, margin, *boundaries, MATCHING).reason == scotopic.Reason.OK
+    prediction = np.where(kept, left, np.nan)
+    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
+    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
+    return {
+        "errors": dict(zip(COLUMNS, errors, strict=True)),
+        "data_term": float(np.mean([data_term(images[s], fields[s].parameters, settings) for s in images])),
+        "published_data_term": float(np.mean([data_term(images[s], scene.parameters[s], settings) for s in images])),
+    }
+
+
+def published_errors(scene: ReferenceScene) -> dict[str, float]:
+    """Score the published patch disparities and boundaries, by the same metric."""
+    settings = JunctionSettings()
+    shape = scene.truth.shape
+    left, right = (spread_over_pixels(scene.patch_disparity[s], shape, settings) for s in ("left", "right"))
+    nothing = np.zeros(shape, np.float32)
+    checked = check_views(left, right, nothing, scene.boundaries["left"], scene.boundaries["right"], MATCHING)
+    prediction = np.where(checked.reason == scotopic.Reason.OK, left, np.nan)
+    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
+    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
+    return dict(zip(COLUMNS, errors, strict=True))
+
+
+def main() -> None:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="where to write the results")
+    parser.add_argument("--presets", nargs="*", default=["paper", "fast"], choices=sorted(scotopic.PRESETS))
+    arguments = parser.parse_args()
+    folder = reference_folder()
+    if folder is None:
+        sys.exit("no reference scenes: set SCOTOPIC_DATA to the folder that holds reference/*.npz")
+
+    results: dict[str, Any] = {"commit": commit(), "machine": machine(), "scenes": {}}
+    for path in sorted(folder.glob("*.npz")):
+        scene = load_reference(path)
+        row: dict[str, Any] = {"from_parameters": compare_from_parameters(scene), "published": published_errors(scene)}
+        for preset in arguments.presets:
+            row[preset] = end_to_end(scene, preset)
+            print(scene.name, preset, {k: round(v, 2) for k, v in row[preset]["errors"].items()}, flush=True)
+        results["scenes"][scene.name] = row
+    scenes = list(results["scenes"].values())
+    results["mean"] = {"published": {c: float(np.mean([s["published"][c] for s in scenes])) for c in COLUMNS}}
+    for preset in arguments.presets:
+        mean = {c: float(np.mean([s[preset]["errors"][c] for s in scenes])) for c in COLUMNS}
+        ratio = {c: mean[c] / results["mean"]["published"][c] for c in COLUMNS}
+        terms = [float(np.mean([s[preset][k] for s in scenes])) for k in ("data_term", "published_data_term")]
+        results["mean"][preset] = {
+            "errors": mean,
+            "over_published": ratio,
+            "data_term_over_published": terms[0] / terms[1],
+        }
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(json.dumps(results["mean"], indent=2))
+    views = [(n, side, v) for n, s in results["scenes"].items() for side, v in s["from_parameters"].items()]
+    print("worst boundary error", max(v["boundary_error"] for *_, v in views))
+    print("patches equal, worst views", sorted((v["equal_patches_percent"], n, side) for n, side, v in views)[:4])
+
+
+if __name__ == "__main__":
+    main()
