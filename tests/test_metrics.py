@@ -1,12 +1,28 @@
-"""The window metric, held to a loop that is slow and plain, and to cases worked out by hand."""
+"""The metrics, held to loops that are slow and plain, to cases worked out by hand, and to the published table."""
 
 import math
+import subprocess
+import sys
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_data import SCENES, reference_scene
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation import score, window_error
+from scotopic.evaluation.metrics import (
+    Score,
+    edge_distance,
+    error_by_edge_distance,
+    reference_window_error,
+    score,
+    window_error,
+)
+from scotopic.matching import Reason, check_views, spread_over_pixels
+from scotopic.settings import JunctionSettings, MatchingSettings
 
 NAN = np.nan
 
@@ -32,7 +48,9 @@ def test_error_equals_the_loop_over_replicated_windows(shape: tuple[int, int], w
     prediction[random.random(shape) < 0.3] = NAN
     truth[random.random(shape) < 0.6] = NAN
 
-    np.testing.assert_array_equal(window_error(prediction, truth, window), brute_force_error(prediction, truth, window))
+    expected = brute_force_error(prediction, truth, window)
+    np.testing.assert_array_equal(window_error(prediction, truth, window), expected)
+    np.testing.assert_array_equal(reference_window_error(prediction, truth, window), expected)
 
 
 def test_window_of_one_is_the_pointwise_error() -> None:
@@ -120,3 +138,269 @@ def test_a_threshold_that_is_no_distance_is_refused(threshold: float) -> None:
 def test_maps_that_do_not_fit_are_refused(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="shapes"):
         score(np.ones(first), np.ones(second))
+
+
+# --- the kernel -----------------------------------------------------------------------------------------------------
+
+
+def dense_maps(shape: tuple[int, int] = (398, 593)) -> tuple[np.ndarray, np.ndarray]:
+    """A prediction at every pixel and a truth with holes, of the paper's size."""
+    random = np.random.default_rng(0)
+    truth = random.uniform(0, 60, shape)
+    prediction = truth + random.normal(0, 3, shape)
+    truth[random.random(shape) < 0.2] = NAN
+    return prediction, truth
+
+
+def test_the_kernel_equals_the_reference_on_a_whole_image() -> None:
+    prediction, truth = dense_maps()
+
+    np.testing.assert_array_equal(window_error(prediction, truth), reference_window_error(prediction, truth))
+
+
+def test_the_window_of_19_takes_less_than_100_ms_and_no_memory_beyond_some_maps() -> None:
+    prediction, truth = dense_maps()
+    window_error(prediction, truth, 19)  # compiled, or read from the cache
+
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        window_error(prediction, truth, 19)
+        seconds.append(time.perf_counter() - start)
+    tracemalloc.start()
+    window_error(prediction, truth, 19)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert min(seconds) < 0.1
+    assert peak < 8 * prediction.nbytes  # H x W x W^2 would be 361
+
+
+@pytest.mark.parametrize("order", [np.asfortranarray, lambda a: np.flip(a, 1)[:, ::-1], lambda a: a.astype(np.float32)])
+def test_the_layout_and_type_of_the_maps_do_not_matter(order: object) -> None:
+    prediction, truth = (np.round(each * 4) / 4 for each in dense_maps((30, 40)))  # exact in float32 too
+
+    np.testing.assert_array_equal(window_error(order(prediction), order(truth), 7), window_error(prediction, truth, 7))  # type: ignore[operator]
+
+
+def test_a_window_larger_than_the_image_is_the_image() -> None:
+    prediction, truth = dense_maps((6, 9))
+
+    np.testing.assert_array_equal(window_error(prediction, truth, 10**12 + 1), window_error(prediction, truth, 17))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 5]), st.sampled_from([0, 1, (0, 1)]))
+def test_a_flip_of_both_maps_flips_the_error_and_keeps_the_score(seed: int, window: int, axis: int) -> None:
+    random = np.random.default_rng(seed)
+    prediction, truth = random.integers(0, 9, (2, 5, 8)).astype(float)
+    prediction[random.random((5, 8)) < 0.3] = truth[random.random((5, 8)) < 0.3] = NAN
+    flipped = np.flip(prediction, axis), np.flip(truth, axis)
+
+    np.testing.assert_array_equal(
+        window_error(*flipped, window), np.flip(window_error(prediction, truth, window), axis)
+    )
+    # Small whole numbers: their sums are exact in any order.
+    np.testing.assert_equal(score(*flipped, window), score(prediction, truth, window))
+
+
+def test_importing_the_metrics_loads_no_compiler() -> None:
+    code = "import sys, scotopic.evaluation.metrics, scotopic.evaluation.curves; print('numba' in sys.modules)"
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert result.stdout == "False\n"
+
+
+# --- the other figures ----------------------------------------------------------------------------------------------
+
+
+def test_rms_and_percentiles_of_a_hundred_and_one_known_errors() -> None:
+    errors = np.random.default_rng(0).permutation(101.0)[None]  # 0, 1, ..., 100 px
+
+    result = score(errors, np.zeros((1, 101)), window=1)
+
+    assert (result.a50, result.a90, result.a99) == (50.0, 90.0, 99.0)
+    assert result.rms == pytest.approx(math.sqrt(100 * 101 * 201 / 6 / 101))  # n (n + 1) (2 n + 1) / 6
+
+
+def test_by_middlebury_a_missing_answer_is_counted_apart_and_in_the_total() -> None:
+    # Ten pixels: six right, two wrong, one of them by more than 3; one missing; one without truth.
+    truth = np.array([[9.0] * 9 + [NAN]])
+    prediction = np.array([[9.0] * 6 + [11.0, 14.0, NAN, 4.0]])
+
+    result = score(prediction, truth, window=1, thresholds=(1, 3))
+
+    assert result.truth_pixels == 9
+    assert result.invalid == pytest.approx(100 / 9)
+    assert result.bad_of_truth == pytest.approx({1: 200 / 9, 3: 100 / 9})
+    assert result.total == pytest.approx({1: 300 / 9, 3: 200 / 9})
+    assert result.bad == {1: 25.0, 3: 12.5}  # of the eight scored ones
+    assert result.coverage == 90.0
+
+
+def test_a_pixel_has_truth_if_the_window_holds_any() -> None:
+    truth = np.full((7, 7), NAN)
+    truth[3, 3] = 5.0
+    prediction = np.full((7, 7), NAN)
+    prediction[1, 1] = 8.0
+
+    result = score(prediction, truth, window=5, thresholds=(1,))
+
+    assert (result.truth_pixels, result.pixels) == (25, 1)
+    assert result.invalid == 96.0
+    assert result.total == {1: 100.0}
+
+
+def test_what_a_pixel_is_judged_by_matches_a_loop() -> None:
+    prediction, truth = dense_maps((9, 13))
+    prediction[::2, ::3] = NAN
+    truth[2:8, 3:10] = NAN
+    region = np.random.default_rng(1).random((9, 13)) < 0.6
+    error = brute_force_error(prediction, truth, 3)
+    padded = np.pad(truth, 1, mode="edge")
+    errors, true, invalid, area, predicted = [], 0, 0, 0, 0
+    for y, x in np.ndindex(truth.shape):
+        if region[y, x]:
+            area += 1
+            predicted += bool(np.isfinite(prediction[y, x]))
+            if np.isfinite(padded[y : y + 3, x : x + 3]).any():
+                true += 1
+                invalid += bool(np.isnan(prediction[y, x]))
+                errors += [error[y, x]] if np.isfinite(error[y, x]) else []
+
+    result = score(prediction, truth, 3, (2,), region)
+
+    assert result.pixels == len(errors)
+    assert result.epe == pytest.approx(np.mean(errors))
+    assert result.coverage == pytest.approx(100 * predicted / area)
+    assert result.truth_pixels == true
+    assert result.invalid == pytest.approx(100 * invalid / true)
+    assert result.bad_of_truth[2] == pytest.approx(100 * sum(e > 2 for e in errors) / true)
+
+
+def test_a_region_limits_who_is_judged_but_not_where_the_window_finds_its_truth() -> None:
+    truth, prediction = np.array([[4.0, 8.0]]), np.array([[8.0, NAN]])
+    region = np.array([[True, False]])
+
+    assert score(prediction, truth, window=1, region=region).epe == 4.0
+    assert score(prediction, truth, window=3, region=region).epe == 0.0
+    assert score(prediction, truth, window=1, region=region).coverage == 100.0
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [
+        (np.ones((3, 4), bool), "shape"),
+        (np.full((4, 4), 255, np.uint8), "bool"),
+        (np.zeros((4, 4), bool), "no pixel"),
+    ],
+)
+def test_a_region_that_does_not_fit_is_refused(region: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        score(np.ones((4, 4)), np.ones((4, 4)), region=region)
+
+
+def test_a_score_can_still_be_made_of_the_first_five_figures() -> None:
+    assert Score(epe=1.0, bad={1: 2.0}, coverage=3.0, pixels=4, window=5).total == {}
+
+
+# --- distance to an edge --------------------------------------------------------------------------------------------
+
+
+def test_the_distance_to_an_edge_counts_from_both_sides_of_the_jump() -> None:
+    truth = np.where(np.arange(8) < 3, 10.0, 12.5)[None].repeat(4, axis=0)
+
+    np.testing.assert_array_equal(edge_distance(truth, jump=2.0), [[2, 1, 0, 0, 1, 2, 3, 4]] * 4)
+    assert np.isinf(edge_distance(truth, jump=2.5)).all()  # above the threshold, not from it on
+
+
+def test_the_distance_to_an_edge_is_euclidean_as_a_loop_finds_it() -> None:
+    random = np.random.default_rng(4)
+    truth = np.where(random.random((12, 15)) < 0.03, 20.0, 5.0)
+    truth[random.random(truth.shape) < 0.1] = NAN
+    edge = np.zeros(truth.shape, bool)
+    for y, x in np.ndindex(truth.shape):
+        for v, u in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+            if 0 <= v < truth.shape[0] and 0 <= u < truth.shape[1]:
+                edge[y, x] |= abs(truth[y, x] - truth[v, u]) > 2
+    assert edge.any()
+    expected = [[np.hypot(*(np.argwhere(edge) - (y, x)).T).min() for x in range(15)] for y in range(12)]
+
+    np.testing.assert_allclose(edge_distance(truth), expected, rtol=1e-6)
+
+
+def test_errors_near_an_edge_and_far_from_it_are_told_apart() -> None:
+    truth = np.where(np.arange(20) < 10, 5.0, 30.0)[None].repeat(3, axis=0)
+    distance = edge_distance(truth)
+    prediction = truth + np.where(distance < 2, 4.0, 0.5)
+    prediction[0, distance[0] >= 2] = NAN
+
+    near, far = error_by_edge_distance(prediction, truth, bins=(0, 2), thresholds=(1,))
+
+    assert (near.low, near.high, far.low, far.high) == (0, 2, 2, math.inf)
+    assert (near.score.epe, near.score.bad[1], near.score.coverage, near.score.pixels) == (4.0, 100.0, 100.0, 12)
+    assert (far.score.epe, far.score.bad[1], far.score.pixels) == (0.5, 0.0, 32)
+    assert far.score.coverage == pytest.approx(200 / 3)
+
+
+def test_the_bins_together_hold_every_pixel_once() -> None:
+    prediction, truth = dense_maps((40, 50))
+
+    bins = error_by_edge_distance(prediction, truth, window=3, bins=(0, 1, 2, 8))
+
+    assert sum(part.score.pixels for part in bins) == score(prediction, truth, 3).pixels
+    assert sum(part.score.truth_pixels for part in bins) == score(prediction, truth, 3).truth_pixels
+
+
+def test_without_an_edge_everything_is_far_from_it_and_the_other_bins_are_empty() -> None:
+    near, far = error_by_edge_distance(np.ones((3, 3)), np.full((3, 3), 2.0), bins=(0, 5))
+
+    assert (near.score.pixels, far.score.pixels) == (0, 9)
+    assert math.isnan(near.score.coverage)
+    assert math.isnan(near.score.epe)
+
+
+@pytest.mark.parametrize("bins", [(), (2, 2), (4, 1), (-1, 3), (0, math.inf), (NAN,)])
+def test_bins_that_do_not_rise_are_refused(bins: tuple[float, ...]) -> None:
+    with pytest.raises(SettingsError, match="bins"):
+        error_by_edge_distance(np.ones((3, 3)), np.ones((3, 3)), bins=bins)
+
+
+def test_a_jump_that_is_no_distance_is_refused() -> None:
+    with pytest.raises(SettingsError, match="jump"):
+        edge_distance(np.ones((3, 3)), jump=-1.0)
+
+
+# --- the published table --------------------------------------------------------------------------------------------
+
+# Coverage, then EPE, Bad-1, Bad-3, Bad-5 at W = 19 and at W = 1: the table of DATA.md.
+PUBLISHED = {
+    "Adirondack": (1.67, 0.768, 18.02, 4.59, 4.26, 7.221, 81.54, 62.49, 49.93),
+    "Motorcycle": (6.59, 0.721, 21.78, 5.81, 1.64, 2.950, 65.77, 26.81, 14.32),
+    "Piano": (3.08, 0.618, 24.05, 2.38, 1.15, 3.306, 77.28, 38.43, 16.50),
+    "Playtable": (6.39, 0.545, 15.98, 4.87, 0.55, 4.927, 81.64, 51.90, 33.38),
+    "Vintage": (2.80, 1.163, 26.54, 15.95, 9.47, 5.260, 68.09, 41.08, 29.95),
+    "000040": (4.04, 0.930, 23.96, 9.57, 4.97, 3.019, 56.57, 23.37, 12.71),
+    "000840": (2.54, 0.756, 25.13, 8.07, 2.13, 1.905, 38.70, 17.16, 8.18),
+    "001240": (2.97, 0.438, 13.17, 0.30, 0.00, 1.664, 34.43, 7.91, 5.73),
+}
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(("data_set", "name"), [(group, name) for group, names in SCENES.items() for name in names])
+def test_the_published_results_score_as_published(data_set: str, name: str) -> None:
+    scene = reference_scene(data_set, name)
+    shape = scene.truth.shape
+    left, right = (
+        spread_over_pixels(scene.patch_disparities[side], shape, JunctionSettings()) for side in ("left", "right")
+    )
+    boundaries = scene.boundaries["left"], scene.boundaries["right"]
+    checked = check_views(left, right, np.zeros(shape, np.float32), *boundaries, MatchingSettings())
+    prediction = np.where(checked.reason == Reason.OK, left, np.nan)
+
+    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
+
+    found = [wide.coverage, *(value for each in (wide, point) for value in (each.epe, *each.bad.values()))]
+    digits = [2, 3, 2, 2, 2, 3, 2, 2, 2]
+    assert [round(value, places) for value, places in zip(found, digits, strict=True)] == list(PUBLISHED[name])

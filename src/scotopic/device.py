@@ -29,7 +29,16 @@ def resolve_device(device: str) -> str:
 def kernels(stage: str, device: str) -> ModuleType:
     """Return the kernels of a stage (``junctions`` or ``matching``) for a device, imported on first use."""
     rest_idle_threads()
-    return importlib.import_module(f"scotopic.{stage}._{resolve_device(device)}")
+    module = f"scotopic.{stage}._{resolve_device(device)}"
+    try:
+        return importlib.import_module(module)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        raise DeviceError(
+            f"kernels {module}: found no writable folder for compiled code, expected one; set NUMBA_CACHE_DIR to a "
+            "folder that you may write to"
+        ) from error
 
 
 def rest_idle_threads() -> None:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from scotopic.device import resolve_device
 from scotopic.io import as_image, image_title
-from scotopic.junctions import fit_junctions
-from scotopic.junctions.fit import plain_map
+from scotopic.junctions import Junctions, fit_junctions
+from scotopic.junctions.fit import check_fields, plain_map
 from scotopic.matching import (
     Reason,
     View,
@@ -38,6 +38,7 @@ def match(
     preset: str = "paper",
     device: str = "auto",
     *,
+    junctions: tuple[Junctions, Junctions] | None = None,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match:
@@ -51,6 +52,9 @@ def match(
         ``"paper"``, the published method to the letter, or ``"fast"``, the same method at a small fraction of the cost.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    junctions
+        The two views' fields of junctions, where they are known already: to try other matching settings on them, or
+        fitted by other means. Their settings replace the preset's.
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
@@ -90,13 +94,19 @@ def match(
     settings = replace(settings, matching=settings.matching.for_width(shape[1]))
     if any(is_constant(image) for image in images):
         return Match.empty(images[0], images[1], settings, Reason.NO_STRUCTURE)
+    if junctions is not None:
+        check_fields(junctions, shape)
+        settings = replace(settings, junctions=junctions[0].settings)
     clock = Stopwatch(progress)
 
     # 1. Describe each image by coarse structure that survives noise.
     views = []
-    for image, name in zip(images, ("left", "right"), strict=True):
+    for side, (image, name) in enumerate(zip(images, ("left", "right"), strict=True)):
         with clock.stage(f"junctions {name}") as report:
-            field = fit_junctions(image, settings.junctions, device=device, progress=report)
+            if junctions is None:
+                field = fit_junctions(image, settings.junctions, device=device, progress=report)
+            else:
+                field = junctions[side]
             views.append(View(image, field, plain_map(image, field.parameters, settings.junctions, device)))
     left_view, right_view = views
 

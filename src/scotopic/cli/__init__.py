@@ -1,4 +1,4 @@
-"""The command ``scotopic``: match a pair, fit junctions, simulate noise, show a demo, say what is installed."""
+"""The command ``scotopic``: match a pair, fit junctions, simulate noise, score a map, show a demo, say what is here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from scotopic.cli.commands import junctions, match, simulate
 from scotopic.cli.demo import demo
+from scotopic.cli.evaluate import evaluate
 from scotopic.cli.failures import Commands
 from scotopic.cli.info import info
 from scotopic.device import rest_idle_threads
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (match, junctions, simulate, demo, info):
+for command in (match, junctions, simulate, evaluate, demo, info):
     app.command()(command)
 
 

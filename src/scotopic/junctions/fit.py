@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.device import kernels
+from scotopic.errors import InputError
 from scotopic.io import as_image
 from scotopic.junctions.tiles import spans
 from scotopic.progress import Share, unheard
@@ -113,6 +114,21 @@ def fit_junctions(
     earlier = np.repeat(np.repeat(fit.colour_map, settings.binning, axis=1), settings.binning, axis=2)
     maps = _cropped(*_build_maps(engine, planes, fit.parameters, earlier, lean, settings), pixels.shape)
     return Junctions(fit.parameters, *maps, settings)
+
+
+def check_fields(fields: tuple[Junctions, Junctions], shape: tuple[int, int]) -> None:
+    """Raise :class:`InputError` unless two fields of junctions belong to views of this size, fitted alike."""
+    left, right = fields
+    sizes = [f"{field.boundary_map.shape[1]} x {field.boundary_map.shape[0]}" for field in fields]
+    if any(field.boundary_map.shape != shape for field in fields):
+        raise InputError(
+            f"junctions: found fields of images of {sizes[0]} and {sizes[1]} px, expected {shape[1]} x {shape[0]}; fit "
+            "them to the images of this pair"
+        )
+    if left.settings != right.settings:
+        raise InputError(
+            "junctions: found two fields fitted with different settings, expected the same; fit them alike"
+        )
 
 
 def pad_to_patches(pixels: Plane, settings: JunctionSettings) -> Plane:

@@ -1,0 +1,226 @@
+"""Running a plan: every task once, each result on disk as soon as it is there, on this machine or on a Dask cluster."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.errors import InputError, ScotopicError
+from scotopic.evaluation.curves import risk_coverage
+from scotopic.evaluation.datasets import open_dataset
+from scotopic.evaluation.method import Prediction
+from scotopic.evaluation.methods import get_method
+from scotopic.evaluation.metrics import score
+from scotopic.evaluation.plan import Plan
+from scotopic.evaluation.protocol import add_noise
+from scotopic.evaluation.records import Record, Task, maps_path, scene_path
+from scotopic.evaluation.scene import Scene
+from scotopic.io import atomic_path
+from scotopic.sensor import to_uint8
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task yields: its record, and the arrays that go beside it."""
+
+    record: Record
+    maps: Arrays
+    scene: Arrays
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a benchmark is."""
+
+    done: int
+    total: int
+    resumed: int  #: of those done, how many an earlier run had finished
+    last: Record | None
+
+
+def scenes_of(plan: Plan, root: Path) -> dict[str, list[str]]:
+    """Return the scenes that each data set of a plan holds.
+
+    Raises
+    ------
+    InputError
+        A data set is not there, or lacks a scene that the plan names.
+    """
+    found = {}
+    for part in plan.datasets:
+        names = list(open_dataset(part.kind, part.locate(root), part.scale).names)
+        missing = [name for name in part.scenes if name not in names]
+        if missing:
+            raise InputError(
+                f"data set {part.kind!r}: found no scene {missing[0]!r}, expected one of {', '.join(names[:20])}; "
+                "correct the plan"
+            )
+        found[part.kind] = list(part.scenes) or names
+    return found
+
+
+def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
+    """Do one task. What goes wrong is told in the record, so that other tasks go on."""
+    maps: Arrays = {}
+    inputs: Arrays = {}
+    try:
+        part = next(part for part in plan.datasets if part.kind == task.dataset)
+        scene = open_dataset(part.kind, part.locate(root), part.scale).load(task.scene)
+        left, right = add_noise(scene, task.photons, task.read_noise, task.seed)
+        inputs = {"left": to_uint8(left), "truth": scene.truth.astype(np.float16)}
+        method = get_method(task.method)
+        start = time.perf_counter()
+        prediction = method(left, right, scene, min(task.max_disparity, left.shape[1]))
+        seconds = time.perf_counter() - start if prediction.seconds is None else prediction.seconds
+        maps = {name: getattr(prediction, name).astype(np.float16) for name in ("disparity", "dense", "confidence")}
+        height, width = scene.truth.shape
+        record = Record(task, *_scored(prediction, scene, plan), seconds, width, height)
+    except ScotopicError as error:
+        record = Record(task, error=str(error))
+    except Exception as error:  # a method of somebody else's may fail in any way; the table goes on without it
+        record = Record(task, error=f"{type(error).__name__}: {error!s:.300}")
+    return Outcome(record, maps, inputs)
+
+
+def _scored(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the scores at the method's own mask and its risk-coverage curves, by window."""
+    scores, curves = {}, {}
+    for window in plan.windows:
+        truth = scene.truth if window == 1 else scene.truth_paper
+        found = score(prediction.disparity, truth, window, plan.thresholds)
+        scores[str(window)] = _plain(
+            {
+                "epe": found.epe,
+                "rms": found.rms,
+                "bad": {f"{k:g}": v for k, v in found.bad.items()},
+                "a50": found.a50,
+                "a90": found.a90,
+                "a99": found.a99,
+                "coverage": found.coverage,
+            }
+        )
+        curve = risk_coverage(prediction.dense, prediction.confidence, truth, window, thresholds=plan.thresholds)
+        curves[str(window)] = _plain(
+            {
+                "coverage": curve.coverage.tolist(),
+                "epe": curve.epe.tolist(),
+                "bad": {f"{k:g}": v.tolist() for k, v in curve.bad.items()},
+                "aurc": curve.aurc,
+                "ause": curve.ause,
+            }
+        )
+    return scores, curves
+
+
+def _plain(value: Any) -> Any:
+    """Return the value for JSON: NaN, the error of nothing, becomes ``None``."""
+    if isinstance(value, dict):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def is_finished(task: Task, plan: Plan, folder: Path) -> bool:
+    """Whether a task has a good record already, scored with every window and threshold of the plan."""
+    path = folder / "records" / f"{task.key}.json"
+    if not path.exists() or not maps_path(folder, task).exists():
+        return False
+    try:
+        record = Record.load(path)
+    except InputError:
+        return False
+    wanted = {f"{t:g}" for t in plan.thresholds}
+    windows = [record.scores.get(str(w)) for w in plan.windows]
+    return record.error is None and all(w is not None and wanted <= set(w["bad"]) for w in windows)
+
+
+def store(outcome: Outcome, folder: Path) -> None:
+    """Write what a task yielded: its maps first, then the record that says they are there."""
+    task = outcome.record.task
+    for path, arrays in ((scene_path(folder, task), outcome.scene), (maps_path(folder, task), outcome.maps)):
+        if arrays:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, allow_pickle=False, **arrays)
+    outcome.record.save(folder)
+
+
+def run_benchmark(
+    plan: Plan,
+    root: Path,
+    folder: Path,
+    *,
+    scheduler: str | None = None,
+    workers: int = 0,
+    tell: Callable[[Status], None] = lambda status: None,
+) -> Status:
+    """Run what is missing of a plan and store each result at once.
+
+    Parameters
+    ----------
+    plan
+        What to run.
+    root
+        Where the data sets lie.
+    folder
+        Where the results go; those of an earlier run are kept.
+    scheduler
+        Address of a Dask scheduler whose workers see ``root`` under the same path.
+    workers
+        Start a local Dask cluster of so many workers instead; 0 for this process alone.
+    tell
+        Called at the start and after each task.
+    """
+    tasks = list(plan.tasks(scenes_of(plan, root)))
+    missing = [task for task in tasks if not is_finished(task, plan, folder)]
+    resumed = len(tasks) - len(missing)
+    status = Status(resumed, len(tasks), resumed, None)
+    tell(status)
+    outcomes = _on_dask(missing, plan, root, scheduler, workers) if scheduler or workers else _here(missing, plan, root)
+    for outcome in outcomes:
+        store(outcome, folder)
+        status = Status(status.done + 1, len(tasks), resumed, outcome.record)
+        tell(status)
+    return status
+
+
+def _here(tasks: Iterable[Task], plan: Plan, root: Path) -> Iterator[Outcome]:
+    for task in tasks:
+        yield run_task(task, plan, root)
+
+
+def _on_dask(tasks: list[Task], plan: Plan, root: Path, scheduler: str | None, workers: int) -> Iterator[Outcome]:
+    """Run tasks on a cluster. A worker that dies costs the task it was at: Dask gives it to another one."""
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ImportError as error:
+        raise ScotopicError("Dask: not installed, expected for a cluster; pip install 'scotopic[bench]'") from error
+    try:
+        cluster = None if scheduler else LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        client = Client(scheduler or cluster, timeout=20)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"scheduler {scheduler!r}: found {error!s:.120}, expected a running Dask scheduler; start it or correct it"
+        ) from error
+    try:
+        futures = {client.submit(run_task, task, plan, root.resolve(), pure=False, retries=2): task for task in tasks}
+        for future in as_completed(futures):
+            if future.status == "finished":
+                yield future.result()
+            else:
+                yield Outcome(Record(futures[future], error=f"worker lost: {future.exception()!s:.200}"), {}, {})
+            future.release()
+    finally:
+        client.close()
+        if cluster is not None:
+            cluster.close()

@@ -1,0 +1,112 @@
+"""What one finished piece of a benchmark leaves on disk: a small JSON file, and the maps for the gallery.
+
+A folder of results holds ``records/<key>.json`` and ``maps/<key>.npz``; both are written whole or not at all, so that a
+killed run can go on where it stopped. A piece that failed leaves a record too, with its error and no scores: the other
+pieces go on, the page shows the gap, and the next run tries it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scotopic.errors import InputError
+from scotopic.io import atomic_path
+
+FORMAT = 1  #: version of a record; raised when its contents change
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work: a method on a noisy scene."""
+
+    dataset: str
+    scene: str
+    method: str
+    photons: float
+    read_noise: float
+    seed: int
+    max_disparity: int = 128
+
+    @property
+    def key(self) -> str:
+        """A file name: readable, and unique by a short hash of everything that defines the task."""
+        words = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{self.dataset}_{self.scene}_{self.method}").strip("-")[:80]
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:10]
+        return f"{words}_{self.photons:g}_{self.read_noise:g}_{self.seed}_{digest}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of a task.
+
+    Attributes
+    ----------
+    task
+        What was done.
+    scores
+        At the method's own mask, by window: ``{"19": {"epe": px, "rms": px, "bad": {"1": percent, ...}, "a50": px,
+        "a90": px, "a99": px, "coverage": percent}}``. Window 1 is scored on the nearest-neighbour truth, wider ones on
+        the paper's. A figure that does not exist, such as the error of no pixels, is ``None``.
+    curves
+        By window: ``{"1": {"coverage": [percent ...], "epe": [...], "bad": {"1": [...], ...}, "aurc": px, "ause":
+        px}}``: the errors of the surest share of pixels by the method's own confidence, at rising coverage.
+    seconds
+        How long the method took.
+    width, height
+        Size of the scene.
+    error
+        Why there are no scores, in one line; ``None`` where there are.
+    """
+
+    task: Task
+    scores: dict[str, Any] = field(default_factory=dict)
+    curves: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    width: int = 0
+    height: int = 0
+    error: str | None = None
+
+    def save(self, folder: Path) -> None:
+        """Write ``records/<key>.json``, whole or not at all."""
+        path = folder / "records" / f"{self.task.key}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Read a record.
+
+        Raises
+        ------
+        InputError
+            It is not one, or of a newer format.
+        """
+        try:
+            values = json.loads(path.read_text())
+            if values.pop("format") > FORMAT:
+                raise InputError(
+                    f"{path}: found a newer format, expected at most {FORMAT}; upgrade scotopic to read it"
+                )
+            return cls(Task(**values.pop("task")), **values)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path}: found {error!s:.100}, expected a record of a benchmark; delete it") from error
+
+
+def maps_path(folder: Path, task: Task) -> Path:
+    """Return where the maps of a task lie: ``disparity``, ``dense``, ``confidence`` as float16, NaN where none.
+
+    The noisy left image and the truths of a scene lie once per scene and noise, see :func:`scene_path`.
+    """
+    return folder / "maps" / f"{task.key}.npz"
+
+
+def scene_path(folder: Path, task: Task) -> Path:
+    """Return where the noisy input of a task lies: ``left`` uint8, ``truth`` float16 with NaN where unknown."""
+    name = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{task.dataset}_{task.scene}")
+    return folder / "scenes" / f"{name}_{task.photons:g}_{task.read_noise:g}_{task.seed}.npz"

@@ -1,0 +1,56 @@
+"""One scene of a data set, whatever data set it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What turns disparity into depth: ``depth = fx * baseline / (d + doffs)``, in the unit of the baseline."""
+
+    fx: float
+    cx: float
+    cy: float
+    baseline: float
+    doffs: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A rectified pair with its truth, at the size of the protocol.
+
+    Attributes
+    ----------
+    dataset, name
+        Where it comes from; together they are unique.
+    left, right
+        The clean pair, ``(H, W, C)`` float32 in [0, 1].
+    truth
+        Disparity, ``(H, W)`` float32 px, NaN where unknown; resized by validity-aware nearest neighbour (our default).
+    truth_paper
+        The same resized as the paper does it: area averaging with unknown as 0, after which only exact zeros are
+        unknown. Values are smeared at holes.
+    visible
+        Where the right view sees the point too, or ``None`` where the data set does not say.
+    calibration
+        At the size of the protocol, or ``None``.
+    scale
+        Size of this scene over the data set's full size.
+    max_disparity
+        Upper end of the disparities that the data set states for the scene, in px at this size, or ``None``.
+    """
+
+    dataset: str
+    name: str
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+    truth: NDArray[np.float32]
+    truth_paper: NDArray[np.float32]
+    visible: NDArray[np.bool_] | None
+    calibration: Calibration | None
+    scale: float
+    max_disparity: int | None = None

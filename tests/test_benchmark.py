@@ -1,0 +1,215 @@
+"""Running a plan: resuming, failing pieces, clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scotopic
+from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation.benchmark import Status, run_benchmark
+from scotopic.evaluation.plan import DatasetPlan, Plan, load_plan, shipped_plans
+from scotopic.evaluation.records import Record
+from scotopic.io import write_pfm, write_png
+
+SCENES = ("attic", "barn", "cellar")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three small rendered scenes in the layout of one's own pairs."""
+    for seed, name in enumerate(SCENES):
+        scene = scotopic.render_scene(width=128, height=64, seed=seed)
+        folder = tmp_path / "data" / "mine" / name
+        folder.mkdir(parents=True)
+        for file, image in (("im0.png", scene.left), ("im1.png", scene.right)):
+            write_png(folder / file, (image * 255).round().astype(np.uint8))
+        write_pfm(folder / "disp0.pfm", scene.disparity_left)
+    return tmp_path / "data"
+
+
+def small_plan(*methods: str, **changes: object) -> Plan:
+    plan = Plan("small", (DatasetPlan("folder", ("mine",)),), methods or ("opencv:sgbm", "opencv:bm"), max_disparity=32)
+    return plan.with_changes(photons=(8.0,), windows=(1, 5), **changes)
+
+
+def records_of(folder: Path) -> dict[str, Record]:
+    found = [Record.load(path) for path in sorted((folder / "records").glob("*.json"))]
+    return {record.task.key: record for record in found}
+
+
+def test_every_scene_method_and_seed_gets_a_record_with_coverage_beside_each_error(data: Path, tmp_path: Path) -> None:
+    status = run_benchmark(small_plan(seeds=(0, 1)), data, tmp_path / "out")
+
+    records = records_of(tmp_path / "out")
+    assert status.done == len(records) == 3 * 2 * 2
+    assert {(r.task.scene, r.task.method, r.task.seed) for r in records.values()} == {
+        (scene, method, seed) for scene in SCENES for method in ("opencv:sgbm", "opencv:bm") for seed in (0, 1)
+    }
+    for record in records.values():
+        assert record.error is None
+        assert set(record.scores) == {"1", "5"}
+        assert all("coverage" in score and "epe" in score for score in record.scores.values())
+
+
+def test_a_second_run_redoes_nothing_and_says_so(data: Path, tmp_path: Path) -> None:
+    run_benchmark(small_plan(), data, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
+    told: list[Status] = []
+
+    status = run_benchmark(small_plan(), data, tmp_path / "out", tell=told.append)
+
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")} == before
+    assert (status.resumed, status.done, status.total) == (6, 6, 6)
+    assert told == [status]
+
+
+def test_a_new_window_is_scored_although_the_rest_is_there(data: Path, tmp_path: Path) -> None:
+    run_benchmark(small_plan("opencv:sgbm"), data, tmp_path / "out")
+
+    status = run_benchmark(small_plan("opencv:sgbm").with_changes(windows=(1, 5, 7)), data, tmp_path / "out")
+
+    assert status.resumed == 0
+    assert all(set(r.scores) == {"1", "5", "7"} for r in records_of(tmp_path / "out").values())
+
+
+def test_a_killed_run_goes_on_where_it_stopped(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3]); from test_benchmark import small_plan; "
+        "from scotopic.evaluation.benchmark import run_benchmark; "
+        "run_benchmark(small_plan(seeds=tuple(range(40))), Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    here = str(Path(__file__).parent)
+    process = subprocess.Popen([sys.executable, "-c", code, str(data), str(out), here])
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("records/*.json"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = {path: path.stat().st_mtime_ns for path in out.glob("records/*.json")}
+    assert 5 <= len(finished) < 3 * 2 * 40, "the run was to be killed in its middle"
+
+    status = run_benchmark(small_plan(seeds=tuple(range(40))), data, out)
+
+    assert status.resumed == len(finished)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert len(records_of(out)) == 3 * 2 * 40
+
+
+def test_a_broken_scene_is_named_and_the_others_still_run(data: Path, tmp_path: Path) -> None:
+    broken = data / "mine" / "barn" / "disp0.pfm"
+    broken.write_bytes(broken.read_bytes()[:100])
+
+    run_benchmark(small_plan("opencv:sgbm"), data, tmp_path / "out")
+
+    outcome = {r.task.scene: r for r in records_of(tmp_path / "out").values()}
+    assert outcome["attic"].error is None
+    assert outcome["cellar"].error is None
+    assert "disp0.pfm" in str(outcome["barn"].error)
+    assert outcome["barn"].scores == {}
+
+
+def test_what_failed_is_tried_again_once_it_is_mended(data: Path, tmp_path: Path) -> None:
+    broken = data / "mine" / "barn" / "disp0.pfm"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:100])
+    run_benchmark(small_plan("opencv:sgbm"), data, tmp_path / "out")
+    broken.write_bytes(whole)
+
+    status = run_benchmark(small_plan("opencv:sgbm"), data, tmp_path / "out")
+
+    assert status.resumed == 2
+    assert all(r.error is None for r in records_of(tmp_path / "out").values())
+
+
+def test_an_unknown_method_leaves_a_gap_that_says_what_there_is(data: Path, tmp_path: Path) -> None:
+    run_benchmark(small_plan("opencv:sgbm", "magic"), data, tmp_path / "out")
+
+    errors = {r.task.method: r.error for r in records_of(tmp_path / "out").values()}
+    assert errors["opencv:sgbm"] is None
+    assert "magic" in str(errors["magic"])
+    assert "opencv:sgbm" in str(errors["magic"])
+
+
+def test_a_cluster_whose_worker_is_killed_gives_the_numbers_of_a_local_run(data: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'scotopic[bench]'")
+    plan = small_plan(seeds=tuple(range(8)))
+    run_benchmark(plan, data, tmp_path / "local")
+    killed = []
+
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+
+        def kill_one(status: Status) -> None:
+            if status.done == 3 and not killed:
+                pid = next(iter(cluster.workers.values())).process.pid
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+        status = run_benchmark(
+            plan, data, tmp_path / "cluster", scheduler=cluster.scheduler_address, tell=kill_one
+        )
+
+    assert killed, "a worker was to be killed"
+    assert status.done == 3 * 2 * 8
+    local, remote = records_of(tmp_path / "local"), records_of(tmp_path / "cluster")
+    assert local.keys() == remote.keys()
+    for key in local:
+        assert remote[key].error is None
+        assert (local[key].scores, local[key].curves) == (remote[key].scores, remote[key].curves)
+
+
+@pytest.mark.parametrize("name", shipped_plans())
+def test_shipped_plans_load_and_name_methods_that_exist(name: str) -> None:
+    from scotopic.evaluation.methods import get_method
+
+    plan = load_plan(name)
+
+    for method in plan.methods:
+        assert get_method(method).name == method
+
+
+def test_the_window_sweep_has_every_odd_window_from_1_to_19() -> None:
+    assert load_plan("window-sweep").windows == tuple(range(1, 20, 2))
+
+
+def test_the_noise_sweep_has_the_levels_of_the_protocol() -> None:
+    assert load_plan("noise-sweep").photons == (1, 2, 4, 8, 16, 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("methods = ['opencv:sgbm']", "datasets"),
+        ("colour = 1", "colour"),
+        ("methods = [\n", "plan.toml"),
+        ("methods = ['a']\nwindows = [4]\n[[datasets]]\nkind = 'folder'\nfolders = ['x']", "windows"),
+        ("methods = ['a']\n[[datasets]]\nkind = 'folder'\nfolder = 'x'", "folder"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused_by_name(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+
+    with pytest.raises((SettingsError, InputError), match=word):
+        load_plan(path)
+
+
+def test_a_data_set_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="mine"):
+        run_benchmark(small_plan(), tmp_path, tmp_path / "out")
+
+
+def test_records_hold_no_nan_but_null(data: Path, tmp_path: Path) -> None:
+    run_benchmark(small_plan("opencv:sgbm").with_changes(photons=(0.5,)), data, tmp_path / "out")
+
+    for path in (tmp_path / "out" / "records").glob("*.json"):
+        json.loads(path.read_text(), parse_constant=lambda constant: pytest.fail(f"found {constant}"))

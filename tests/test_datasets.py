@@ -1,0 +1,554 @@
+"""Every data set, written to disk in its published layout from formulas, and read back."""
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from reference_data import data_folder
+
+from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation.datasets import DATASETS, open_dataset
+from scotopic.evaluation.datasets.files import visible_in_both
+from scotopic.evaluation.scene import Calibration, Scene
+from scotopic.io import write_pfm, write_png
+
+HEIGHT, WIDTH = 6, 24
+Y, X = np.mgrid[:HEIGHT, :WIDTH]
+#: Unknown in one corner; elsewhere a plane that stays within the right view's reach of nothing in particular.
+KNOWN = (X > 2) | (Y > 1)
+
+
+def views(height: int = HEIGHT, width: int = WIDTH) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Left and right, RGB: two different ramps."""
+    y, x = np.mgrid[:height, :width]
+    left = np.stack([(7 * x + 11 * y) % 256, (5 * x) % 256, (9 * y) % 256], axis=-1).astype(np.uint8)
+    return left, (255 - left).astype(np.uint8)
+
+
+def pfm(path: Path, disparity: NDArray[np.floating], known: NDArray[np.bool_] = KNOWN) -> None:
+    write_pfm(path, np.where(known, disparity, np.inf).astype(np.float32))
+
+
+def png(path: Path, disparity: NDArray[np.floating], factor: int, known: NDArray[np.bool_] = KNOWN) -> None:
+    write_png(path, np.where(known, np.rint(disparity * factor), 0).astype(np.uint16))
+
+
+def calib(width: int = WIDTH, height: int = HEIGHT) -> str:
+    return (
+        "cam0=[1000.5 0 11.5; 0 1000.5 2.5; 0 0 1]\ncam1=[1000.5 0 14.5; 0 1000.5 2.5; 0 0 1]\n"
+        f"doffs=3\nbaseline=176.25\nwidth={width}\nheight={height}\nndisp=70\nisint=0\n"
+    )
+
+
+CALIBRATION = Calibration(fx=1000.5, cx=11.5, cy=2.5, baseline=176.25, doffs=3.0)
+PLANE = 2.0 + X / 4 + Y / 8  # exact in float32, x 100 / 4 and x 256 alike up to rounding
+
+
+def masked(path: Path) -> NDArray[np.bool_]:
+    """Write a mask of all three values; return where it says non-occluded."""
+    write_png(path, np.choose((X + Y) % 3, [0, 128, 255]).astype(np.uint8))
+    return (X + Y) % 3 == 2
+
+
+def pair(folder: Path, left: str = "im0.png", right: str = "im1.png") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, image in zip((left, right), views(), strict=True):
+        write_png(folder / name, image)
+    return folder
+
+
+def make_official(root: Path, name: str = "Bike-perfect") -> None:
+    scene = pair(root / name)
+    pfm(scene / "disp0.pfm", PLANE)
+    pfm(scene / "disp1.pfm", PLANE)
+    (scene / "calib.txt").write_text(calib())
+
+
+def make_sdk(root: Path, name: str = "trainingF/Bike") -> None:
+    scene = pair(root / name)
+    pfm(scene / "disp0GT.pfm", PLANE)
+    masked(scene / "mask0nocc.png")
+    (scene / "calib.txt").write_text(calib())
+
+
+def make_2006(root: Path, name: str = "ThirdSize/Aloe", divisor: int = 3) -> None:
+    scene = pair(root / name, "view1.png", "view5.png")
+    stored = np.where(KNOWN, 5 + X, 0)
+    write_png(scene / "disp1.png", stored.astype(np.uint8))
+    write_png(scene / "disp5.png", stored.astype(np.uint8))
+
+
+def make_instereo(root: Path, name: str = "test/000040") -> None:
+    scene = pair(root / name, "left.png", "right.png")
+    png(scene / "left_disp.png", PLANE, 100)
+    png(scene / "right_disp.png", PLANE, 100)
+
+
+def make_eth3d(root: Path, name: str = "forest_1l") -> None:
+    scene = pair(root / name)
+    pfm(scene / "disp0GT.pfm", PLANE)
+    masked(scene / "mask0nocc.png")
+    (scene / "calib.txt").write_text(calib())
+
+
+def make_kitti(root: Path, name: str = "000007") -> None:
+    for part, image in zip(("image_2", "image_3"), views(), strict=True):
+        (root / "training" / part).mkdir(parents=True, exist_ok=True)
+        write_png(root / "training" / part / f"{name}_10.png", image)
+        write_png(root / "training" / part / f"{name}_11.png", image)
+    for part, known in (("disp_occ_0", KNOWN), ("disp_noc_0", KNOWN & (X > 9))):
+        (root / "training" / part).mkdir(exist_ok=True)
+        png(root / "training" / part / f"{name}_10.png", PLANE, 256, known)
+    (root / "training" / "calib_cam_to_cam").mkdir(exist_ok=True)
+    (root / "training" / "calib_cam_to_cam" / f"{name}.txt").write_text(
+        "calib_time: 09-Jan-2012 13:57:47\ncorner_dist: 9.95e-02\n"
+        "P_rect_02: 720.0 0 600.0 45.0 0 720.0 170.0 0.2 0 0 1 0.003\n"
+        "P_rect_03: 720.0 0 600.0 -337.5 0 720.0 170.0 2.2 0 0 1 0.003\n"
+    )
+
+
+def make_own(root: Path, name: str = "desk") -> None:
+    scene = pair(root / name, "left.png", "right.png")
+    png(scene / "disp.png", PLANE, 256)
+
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "middlebury2014": make_sdk,
+    "middlebury2005": make_2006,
+    "middlebury2006": make_2006,
+    "instereo2k": make_instereo,
+    "eth3d": make_eth3d,
+    "kitti2015": make_kitti,
+    "folder": make_own,
+}
+LEFT_IMAGES = {
+    "middlebury2005": "view1.png",
+    "middlebury2006": "view1.png",
+    "instereo2k": "left.png",
+    "folder": "left.png",
+}
+
+
+def assert_holds(scene: Scene, truth: NDArray[np.floating], known: NDArray[np.bool_] = KNOWN) -> None:
+    """The images of `views` and the truth, at the size on disk."""
+    left, right = views()
+    np.testing.assert_array_equal(scene.left, left / np.float32(255))
+    np.testing.assert_array_equal(scene.right, right / np.float32(255))
+    expected = np.where(known, truth, np.nan).astype(np.float32)
+    np.testing.assert_array_equal(scene.truth, expected)
+    np.testing.assert_array_equal(scene.truth_paper, expected)
+
+
+def test_every_data_set_of_the_registry_is_tested_here() -> None:
+    assert set(MAKERS) == set(DATASETS)
+
+
+def test_the_protocol_scales_of_the_paper_are_the_defaults() -> None:
+    assert (DATASETS["middlebury2014"].scale, DATASETS["instereo2k"].scale) == (0.2, 0.5)
+
+
+def test_middlebury_2014_official_layout_is_read(tmp_path: Path) -> None:
+    make_official(tmp_path, "Bike-perfect")
+    make_official(tmp_path, "Bike-imperfect")
+
+    dataset = open_dataset("middlebury2014", tmp_path, scale=1.0)
+    scene = dataset.load("Bike-perfect")
+
+    assert dataset.names == ("Bike-imperfect", "Bike-perfect")
+    assert len(dataset) == 2
+    assert_holds(scene, PLANE)
+    assert scene.calibration == CALIBRATION
+    assert scene.max_disparity == 70
+    assert (scene.dataset, scene.name, scene.scale) == ("middlebury2014", "Bike-perfect", 1.0)
+    assert scene.visible is not None
+    np.testing.assert_array_equal(scene.visible, visible_in_both(scene.truth, scene.truth))
+
+
+@pytest.mark.parametrize("truth", ["disp0GT.pfm", "disp0.pfm"])
+def test_the_evaluation_sdk_is_read_with_either_name_of_the_truth(tmp_path: Path, truth: str) -> None:
+    make_sdk(tmp_path)
+    (tmp_path / "trainingF" / "Bike" / "disp0GT.pfm").rename(tmp_path / "trainingF" / "Bike" / truth)
+
+    scene = open_dataset("middlebury2014", tmp_path, scale=1.0).load("Bike")
+
+    assert_holds(scene, PLANE)
+    assert scene.calibration == CALIBRATION
+    assert scene.visible is not None
+    np.testing.assert_array_equal(scene.visible, (X + Y) % 3 == 2)
+
+
+@pytest.mark.parametrize(("folder", "size"), [("trainingF", 1.0), ("trainingH", 0.5), ("trainingQ", 0.25)])
+def test_the_name_of_an_sdk_folder_tells_its_size(tmp_path: Path, folder: str, size: float) -> None:
+    make_sdk(tmp_path, f"{folder}/Bike")
+
+    for given in (tmp_path, tmp_path / folder, tmp_path / folder / "Bike"):
+        scene = open_dataset("middlebury2014", given).load("Bike")
+
+        assert scene.truth.shape == (round(HEIGHT * 0.2 / size), round(WIDTH * 0.2 / size))
+        assert scene.scale == 0.2
+
+
+def test_of_several_sizes_the_smallest_that_need_not_be_enlarged_is_taken(tmp_path: Path) -> None:
+    for folder in ("trainingF", "trainingH", "trainingQ"):
+        make_sdk(tmp_path, f"{folder}/Bike")
+
+    def chosen(scale: float | None, size: str | None = None) -> str:
+        return open_dataset("middlebury2014", tmp_path, scale, size).places[0].folder.parent.name
+
+    assert chosen(None) == "trainingQ"
+    assert chosen(0.25) == "trainingQ"
+    assert chosen(0.3) == "trainingH"
+    assert chosen(1.0) == "trainingF"
+    assert chosen(None, size="half") == "trainingH"
+
+
+@pytest.mark.parametrize(("width", "size"), [(718, 0.25), (1436, 0.5), (2872, 1.0)])
+def test_the_width_tells_the_size_of_scenes_in_a_folder_without_a_name(tmp_path: Path, width: int, size: float) -> None:
+    scene_folder = tmp_path / "scenes" / "Adirondack"
+    scene_folder.mkdir(parents=True)
+    for name, image in zip(("im0.png", "im1.png"), views(5, width), strict=True):
+        write_png(scene_folder / name, image)
+    write_pfm(scene_folder / "disp0.pfm", np.full((5, width), 40, np.float32))
+
+    scene = open_dataset("middlebury2014", tmp_path / "scenes").load("Adirondack")
+
+    assert scene.truth.shape == (max(1, round(5 * 0.2 / size)), round(width * 0.2 / size))
+    np.testing.assert_allclose(scene.truth, 40 * 0.2 / size, rtol=1e-6)
+    assert scene.visible is None
+    assert scene.calibration is None
+
+
+def test_a_width_that_tells_nothing_asks_for_the_size(tmp_path: Path) -> None:
+    make_sdk(tmp_path, "scenes/Bike")
+
+    with pytest.raises(InputError, match=rf"'.*Bike': found images {WIDTH} px wide.*state the size"):
+        open_dataset("middlebury2014", tmp_path / "scenes").load("Bike")
+
+    scene = open_dataset("middlebury2014", tmp_path / "scenes", size="quarter").load("Bike")
+    assert scene.truth.shape == (round(HEIGHT * 0.8), round(WIDTH * 0.8))
+
+
+@pytest.mark.parametrize("kind", ["middlebury2005", "middlebury2006"])
+@pytest.mark.parametrize(("folder", "divisor"), [("FullSize", 1), ("HalfSize", 2), ("ThirdSize", 3)])
+def test_middlebury_2005_and_2006_store_full_size_disparities_at_every_size(
+    tmp_path: Path, kind: str, folder: str, divisor: int
+) -> None:
+    make_2006(tmp_path, f"{folder}/Aloe", divisor)
+
+    scene = open_dataset(kind, tmp_path, scale=1 / divisor).load("Aloe")
+
+    assert_holds(scene, (5 + X).astype(np.float32) / np.float32(divisor))
+    assert scene.dataset == kind
+    assert scene.visible is not None
+
+
+@pytest.mark.parametrize(("width", "divisor"), [(1282, 1), (641, 2), (427, 3)])
+def test_the_width_tells_the_size_of_middlebury_2006_too(tmp_path: Path, width: int, divisor: int) -> None:
+    scene_folder = tmp_path / "scenes" / "Aloe"
+    scene_folder.mkdir(parents=True)
+    for name, image in zip(("view1.png", "view5.png"), views(6, width), strict=True):
+        write_png(scene_folder / name, image)
+    write_png(scene_folder / "disp1.png", np.full((6, width), 90, np.uint8))
+
+    scene = open_dataset("middlebury2006", tmp_path / "scenes").load("Aloe")
+
+    assert scene.truth.shape == (round(6 * divisor / 3), 427)
+    np.testing.assert_allclose(scene.truth, 30, rtol=1e-6)  # a third of full size, whatever lies on disk
+
+
+@pytest.mark.parametrize("given", ["", "test", "test/000040"])
+def test_instereo2k_is_stored_in_hundredths(tmp_path: Path, given: str) -> None:
+    make_instereo(tmp_path)
+    make_instereo(tmp_path, "train/000001")
+
+    dataset = open_dataset("instereo2k", tmp_path / given, scale=1.0)
+
+    assert dataset.names == ("000040",)
+    stored = np.rint(PLANE * 100)
+    assert_holds(dataset.load("000040"), stored.astype(np.float32) / np.float32(100))
+
+
+def test_eth3d_is_read_with_its_mask_and_calibration(tmp_path: Path) -> None:
+    make_eth3d(tmp_path)
+
+    scene = open_dataset("eth3d", tmp_path).load("forest_1l")
+
+    assert_holds(scene, PLANE)
+    assert scene.calibration == CALIBRATION
+    assert scene.visible is not None
+    np.testing.assert_array_equal(scene.visible, (X + Y) % 3 == 2)
+
+
+@pytest.mark.parametrize("given", ["", "training"])
+def test_kitti_2015_is_read_with_its_occlusions_and_calibration(tmp_path: Path, given: str) -> None:
+    make_kitti(tmp_path)
+
+    dataset = open_dataset("kitti2015", tmp_path / given)
+    scene = dataset.load("000007_10")
+
+    assert dataset.names == ("000007_10",)  # _11 is the next frame, without truth
+    assert_holds(scene, PLANE)
+    assert scene.visible is not None
+    np.testing.assert_array_equal(scene.visible, KNOWN & (X > 9))
+    assert scene.calibration is not None
+    # (45 - -337.5) / 720 m between the cameras.
+    assert scene.calibration == Calibration(fx=720, cx=600, cy=170, baseline=pytest.approx(1000 * 382.5 / 720), doffs=0)
+
+
+@pytest.mark.parametrize("truth", ["disp0.pfm", "disp.pfm", "disp0.png", "disp.png"])
+@pytest.mark.parametrize("images", [("im0.png", "im1.png"), ("left.png", "right.png"), ("im0.tif", "im1.tif")])
+def test_own_pairs_are_read_with_truth_in_either_format(tmp_path: Path, truth: str, images: tuple[str, str]) -> None:
+    scene_folder = pair(tmp_path / "desk")
+    for made, name in zip(("im0.png", "im1.png"), images, strict=True):
+        (scene_folder / made).rename(scene_folder / name)
+    if truth.endswith(".pfm"):
+        pfm(scene_folder / truth, PLANE)
+    else:
+        png(scene_folder / truth, PLANE, 256)
+
+    for given in (tmp_path, scene_folder):
+        assert_holds(open_dataset("folder", given).load("desk"), PLANE)
+
+
+def test_own_pairs_need_no_truth(tmp_path: Path) -> None:
+    pair(tmp_path / "desk")
+
+    scene = open_dataset("folder", tmp_path).load("desk")
+
+    assert np.isnan(scene.truth).all()
+    assert np.isnan(scene.truth_paper).all()
+    assert (scene.visible, scene.calibration, scene.max_disparity) == (None, None, None)
+
+
+def test_own_pairs_take_a_truth_of_the_right_view_and_a_calibration(tmp_path: Path) -> None:
+    scene_folder = pair(tmp_path / "desk")
+    everywhere = np.ones_like(KNOWN)
+    pfm(scene_folder / "disp0.pfm", np.full_like(PLANE, 5), everywhere)
+    pfm(scene_folder / "disp1.pfm", np.full_like(PLANE, 5), everywhere)
+    (scene_folder / "calib.txt").write_text(calib())
+
+    scene = open_dataset("folder", tmp_path).load("desk")
+
+    assert scene.visible is not None
+    np.testing.assert_array_equal(scene.visible, X >= 5)  # the others lie left of the right view
+    assert scene.calibration == CALIBRATION
+
+
+def test_the_left_right_check_finds_what_a_nearer_object_hides() -> None:
+    # A card of disparity 10 covers columns 14 to 19 of the left view, 4 to 9 of the right; behind it all is at 4.
+    left = np.where((X >= 14) & (X < 20), 10, 4).astype(np.float32)
+    right = np.where((X >= 4) & (X < 10), 10, 4).astype(np.float32)
+
+    visible = visible_in_both(left, right)
+
+    background = (X < 14) | (X >= 20)
+    hidden = background & (X - 4 >= 4) & (X - 4 < 10)
+    np.testing.assert_array_equal(visible, ~hidden & (X - left >= 0))
+
+
+@pytest.mark.parametrize(("difference", "same"), [(1.0, True), (1.25, False)])
+def test_the_left_right_check_allows_one_pixel(difference: float, same: bool) -> None:
+    left = np.full((1, 9), 3, np.float32)
+
+    assert visible_in_both(left, left + np.float32(difference))[0, 3:].all() == same
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_one_broken_scene_is_named_and_does_not_stop_the_others(tmp_path: Path, kind: str) -> None:
+    MAKERS[kind](tmp_path)
+    name = next(iter(open_dataset(kind, tmp_path)))
+    if kind == "kitti2015":
+        make_kitti(tmp_path, "000008")
+        broken, file = "000008_10", tmp_path / "training" / "image_2" / "000008_10.png"
+    else:
+        place = open_dataset(kind, tmp_path).places[0].folder
+        broken, file = "zz", place.parent / "zz" / LEFT_IMAGES.get(kind, "im0.png")
+        file.parent.mkdir()
+        for other in place.iterdir():
+            (file.parent / other.name).write_bytes(other.read_bytes())
+    file.write_bytes(file.read_bytes()[:-40])
+
+    dataset = open_dataset(kind, tmp_path)
+
+    assert set(dataset.names) == {name, broken}
+    assert dataset.load(name).truth.size
+    with pytest.raises(InputError, match="whole") as caught:
+        dataset.load(broken)
+    assert repr(str(file)) in str(caught.value)
+
+
+def test_an_empty_folder_beside_scenes_is_a_broken_scene_and_not_passed_over(tmp_path: Path) -> None:
+    make_eth3d(tmp_path)
+    (tmp_path / "lost").mkdir()
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "notes.txt").write_text("not a scene")
+
+    dataset = open_dataset("eth3d", tmp_path)
+
+    assert dataset.names == ("forest_1l", "lost")
+    with pytest.raises(InputError, match=r"lost.im0\.png"):
+        dataset.load("lost")
+
+
+def test_a_broken_pfm_is_named(tmp_path: Path) -> None:
+    make_eth3d(tmp_path)
+    file = tmp_path / "forest_1l" / "disp0GT.pfm"
+    file.write_bytes(file.read_bytes()[:-4])
+
+    with pytest.raises(InputError, match=r"disp0GT\.pfm' is not a readable PFM.*cut short"):
+        open_dataset("eth3d", tmp_path).load("forest_1l")
+
+
+def test_missing_truth_is_named(tmp_path: Path) -> None:
+    make_sdk(tmp_path)
+    (tmp_path / "trainingF" / "Bike" / "disp0GT.pfm").unlink()
+
+    with pytest.raises(InputError, match=r"disp0\.pfm'.*cannot be opened"):
+        open_dataset("middlebury2014", tmp_path).load("Bike")
+
+
+def test_truth_of_another_size_is_named_with_both_sizes(tmp_path: Path) -> None:
+    make_instereo(tmp_path)
+    write_png(tmp_path / "test" / "000040" / "left_disp.png", np.full((HEIGHT, WIDTH - 1), 700, np.uint16))
+
+    with pytest.raises(InputError, match=r"left_disp\.png': found 23 x 6, expected 24 x 6"):
+        open_dataset("instereo2k", tmp_path).load("000040")
+
+
+def test_views_of_two_sizes_are_refused(tmp_path: Path) -> None:
+    make_own(tmp_path)
+    write_png(tmp_path / "desk" / "right.png", views(HEIGHT, WIDTH - 2)[1])
+
+    with pytest.raises(InputError, match=r"right\.png': found 22 x 6 of 3 channels, expected 24 x 6"):
+        open_dataset("folder", tmp_path).load("desk")
+
+
+def test_truth_made_to_be_looked_at_is_refused(tmp_path: Path) -> None:
+    make_own(tmp_path)
+    write_png(tmp_path / "desk" / "disp.png", np.full((HEIGHT, WIDTH), 80, np.uint8))
+
+    with pytest.raises(InputError, match=r"disp\.png': found uint8 values, expected 16 bits"):
+        open_dataset("folder", tmp_path).load("desk")
+
+    write_png(tmp_path / "desk" / "disp.png", views()[0])
+    with pytest.raises(InputError, match=r"disp\.png': found 3 channels, expected one"):
+        open_dataset("folder", tmp_path).load("desk")
+
+
+def test_a_pair_with_one_view_is_a_broken_scene(tmp_path: Path) -> None:
+    make_own(tmp_path)
+    (tmp_path / "desk" / "right.png").unlink()
+
+    with pytest.raises(InputError, match="desk': found no whole pair"):
+        open_dataset("folder", tmp_path).load("desk")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (calib(width=99), f"found width 99, expected {WIDTH}"),
+        (calib().replace("baseline=176.25", "baseline=wide"), "found baseline 'wide', expected 1 number;"),
+        (calib().replace("cam0=", "camera="), "found cam0 '', expected 9 numbers"),
+        (calib().replace("1000.5 0 11.5", "1000.5 nan 11.5"), "found cam0"),
+    ],
+)
+def test_a_calibration_that_cannot_be_right_is_named(tmp_path: Path, text: str, message: str) -> None:
+    make_eth3d(tmp_path)
+    (tmp_path / "forest_1l" / "calib.txt").write_text(text)
+
+    with pytest.raises(InputError, match=rf"calib\.txt': {message}"):
+        open_dataset("eth3d", tmp_path).load("forest_1l")
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_a_folder_without_scenes_is_named_with_what_it_holds_and_the_layout_expected(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InputError, match="found an empty folder, expected") as empty:
+        open_dataset(kind, tmp_path)
+    (tmp_path / "holiday.jpg").write_bytes(b"")
+    with pytest.raises(InputError, match=r"found 'holiday\.jpg', expected") as odd:
+        open_dataset(kind, tmp_path)
+    with pytest.raises(InputError, match="found nothing, expected") as missing:
+        open_dataset(kind, tmp_path / "nowhere")
+    with pytest.raises(InputError, match="found something that is not a folder, expected"):
+        open_dataset(kind, tmp_path / "holiday.jpg")
+
+    for caught in (empty, odd, missing):
+        assert DATASETS[kind].layout in str(caught.value)
+        assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0)
+    try:
+        with pytest.raises(InputError, match="closed"):
+            open_dataset("folder", folder)
+    finally:
+        folder.chmod(0o700)
+
+
+def test_unknown_kinds_sizes_scales_and_scenes_are_refused_with_the_choices(tmp_path: Path) -> None:
+    make_own(tmp_path)
+
+    with pytest.raises(SettingsError, match="found 'middlebury', expected one of middlebury2014, "):
+        open_dataset("middlebury", tmp_path)
+    with pytest.raises(SettingsError, match="found 'third', expected full or half or quarter"):
+        open_dataset("middlebury2014", tmp_path, size="third")
+    with pytest.raises(SettingsError, match="scale: found 2"):
+        open_dataset("folder", tmp_path, scale=2)
+    with pytest.raises(InputError, match="scene 'chair' .* found 'desk'"):
+        open_dataset("folder", tmp_path).load("chair")
+
+
+def test_a_data_set_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    make_own(tmp_path)
+    dataset = open_dataset("folder", tmp_path)
+
+    sent = pickle.loads(pickle.dumps(dataset))
+
+    assert sent == dataset
+    np.testing.assert_array_equal(sent.load("desk").truth, dataset.load("desk").truth)
+
+
+@pytest.mark.reference
+def test_the_shared_middlebury_scenes_are_known_to_be_of_quarter_size() -> None:
+    dataset = open_dataset("middlebury2014", data_folder() / "data" / "middlebury2014_q")
+
+    scene = dataset.load("Motorcycle")
+
+    assert dataset.names == ("Adirondack", "Motorcycle", "Piano", "Playtable", "Vintage")
+    assert scene.left.shape == (398, 593, 3)  # the size that DATA.md gives
+    assert scene.max_disparity == 56  # ndisp 70 x 0.8
+    assert scene.calibration is not None
+    assert scene.calibration.fx == pytest.approx(999.421 * 0.8)
+    assert scene.visible is not None
+    assert 0.5 < scene.visible.mean() < 1
+
+
+@pytest.mark.reference
+def test_the_shared_instereo2k_scenes_are_visible_in_both_views_nearly_everywhere() -> None:
+    dataset = open_dataset("instereo2k", data_folder() / "data" / "instereo2k")
+
+    assert dataset.names == ("000040", "000240", "000840", "001240")
+    for name in dataset:
+        scene = dataset.load(name)
+        assert scene.visible is not None
+        known = np.isfinite(scene.truth)
+        assert not (scene.visible & ~known).any()
+        assert scene.visible[known].mean() > 0.7
+
+
+@pytest.mark.reference
+def test_the_shared_night_pair_is_an_own_pair_with_sparse_truth() -> None:
+    scene = open_dataset("folder", data_folder() / "data" / "night").load("robotcar_nighttime_00001")
+
+    assert scene.left.shape == (820, 1280, 3)
+    # Both as DATA.md has them.
+    assert 100 * np.isfinite(scene.truth).mean() == pytest.approx(6.7, abs=0.1)
+    assert 255 * scene.left.mean() == pytest.approx(9.6, abs=0.1)

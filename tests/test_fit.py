@@ -1,0 +1,274 @@
+"""Fitting a field of junctions: the schedule, and what must not change a result (rest, tiles, padding)."""
+
+import numpy as np
+import pytest
+from agreement import assert_maps_agree
+from kernel_calls import DEVICES, FieldState
+from pictures import as_planes, draw_blocks
+
+from scotopic.device import kernels
+from scotopic.errors import InputError
+from scotopic.junctions import Junctions, fit_junctions
+from scotopic.junctions.fit import pad_to_patches, patch_axis, plain_map
+from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
+from scotopic.junctions.tiles import spans
+from scotopic.settings import JunctionSettings
+
+SEARCH_ONLY = JunctionSettings(patch_size=12, stride=4, search_steps=30, refine_steps=0, candidates=9)
+REFINED = JunctionSettings(patch_size=12, stride=4, search_steps=2, refine_steps=12, search_every=4, candidates=9)
+
+on_each_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def changed(settings: JunctionSettings, **values: object) -> JunctionSettings:
+    return JunctionSettings(**{**settings.__dict__, **values})
+
+
+def assert_same_bits(first: Junctions, second: Junctions) -> None:
+    for name in ("parameters", "boundary_map", "colour_map"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
+
+
+@on_each_device
+@pytest.mark.parametrize("search_every", [4, 5], ids=["search at the end", "gradient step at the end"])
+def test_the_schedule_is_that_of_the_method(device: str, search_every: int) -> None:
+    picture = draw_blocks(36, 44, 3, noise=0.2)
+    settings = changed(REFINED, search_every=search_every)
+    field = FieldState.at_rest(device, as_planes(picture), settings)
+
+    for _ in range(settings.search_steps):
+        field.search()
+    field.sweep()
+    gradient_steps = 0
+    for step in range(1, 13):
+        weights = (step - 1) / 11 * 0.5, (step - 1) / 11 * 0.1  # lb = 0.5 f, lc = 0.1 f, f from 0 to 1
+        before = field.colour_map
+        if step % search_every == 0:
+            field.search(*weights)
+            field.sweep(0, *weights)
+        else:
+            gradient_steps += 1
+            field.sweep(gradient_steps, *weights)
+    result = fit_junctions(picture, settings, device=device)
+
+    np.testing.assert_array_equal(result.parameters, field.parameters)
+    if search_every == 4:  # the last maps come from the last search
+        np.testing.assert_array_equal(result.boundary_map, field.boundary_map)
+        np.testing.assert_array_equal(result.colour_map, np.moveaxis(field.colour_map, 0, -1))
+    else:  # the maps of a gradient step are those before it; the result's are those of its parameters
+        assert not np.array_equal(result.boundary_map, field.boundary_map)
+    assert not np.array_equal(before, field.colour_map)
+
+
+@on_each_device
+def test_without_refinement_the_maps_are_plain(device: str) -> None:
+    picture = draw_blocks(36, 44, 3, noise=0.2)
+    field = FieldState.at_rest(device, as_planes(picture), SEARCH_ONLY)
+    for _ in range(3):
+        field.search()
+    field.sweep()
+
+    result = fit_junctions(picture, changed(SEARCH_ONLY, search_steps=3), device=device)
+
+    np.testing.assert_array_equal(result.parameters, field.parameters)
+    np.testing.assert_array_equal(result.colour_map, np.moveaxis(field.colour_map, 0, -1))
+
+
+@on_each_device
+def test_skipping_patches_at_rest_changes_no_bit_and_saves_nearly_all_the_work(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = draw_blocks(60, 76, 1, noise=0.3)
+    field = FieldState.at_rest(device, as_planes(picture), SEARCH_ONLY)
+    for _ in range(30):
+        field.search()
+    engine, searched = kernels("junctions", device), []
+    step = engine.search_step
+
+    def counted(parameters: np.ndarray, active: np.ndarray, *others: object) -> np.ndarray:
+        searched.append(active.size)
+        return step(parameters, active, *others)
+
+    monkeypatch.setattr(engine, "search_step", counted)
+    result = fit_junctions(picture, SEARCH_ONLY, device=device)
+
+    np.testing.assert_array_equal(result.parameters, field.parameters)
+    patches = result.parameters[..., 0].size
+    assert searched[0] == patches
+    assert searched == sorted(searched, reverse=True)
+    assert sum(searched) < 5 * patches  # METHOD: 30 steps cost about 2 on 31 candidates of a large patch
+
+
+@on_each_device
+@pytest.mark.parametrize("tile", [1, 4, 5, 100])
+def test_tiles_of_the_search_phase_equal_the_untiled_fit_bit_for_bit(device: str, tile: int) -> None:
+    picture = draw_blocks(59, 81, 3, noise=0.2)
+    settings = changed(SEARCH_ONLY, search_steps=3, tile_margin=2)
+    untiled = fit_junctions(picture, changed(settings, tile=1000), device=device)
+
+    tiled = fit_junctions(picture, changed(settings, tile=tile), device=device)
+
+    assert_same_bits(tiled, untiled)
+
+
+@on_each_device
+def test_refined_tiles_whose_margin_holds_the_whole_image_equal_the_untiled_fit(device: str) -> None:
+    picture = draw_blocks(44, 60, 1, noise=0.2)
+    untiled = fit_junctions(picture, changed(REFINED, tile=1000), device=device)
+
+    tiled = fit_junctions(picture, changed(REFINED, tile=4, tile_margin=1000), device=device)
+
+    assert_same_bits(tiled, untiled)
+
+
+@on_each_device
+def test_refined_tiles_with_a_small_margin_differ_little(device: str) -> None:
+    picture = draw_blocks(76, 92, 1, noise=0.1)
+    untiled = fit_junctions(picture, changed(REFINED, tile=1000), device=device)
+
+    tiled = fit_junctions(picture, changed(REFINED, tile=8, tile_margin=3), device=device)
+
+    assert_maps_agree(tiled.boundary_map, untiled.boundary_map, 0.05, outliers=0.05)
+    assert_maps_agree(tiled.colour_map, untiled.colour_map, 0.02, outliers=0.05)
+
+
+@pytest.mark.parametrize(("count", "tile", "margin"), [(1, 1, 0), (10, 4, 2), (9, 3, 0), (128, 128, 8), (130, 128, 8)])
+def test_spans_keep_every_patch_once_and_fit_no_more_than_a_tile_and_its_margins(
+    count: int, tile: int, margin: int
+) -> None:
+    pieces = list(spans(count, tile, margin))
+
+    assert [k for piece in pieces for k in range(piece.start, piece.stop)] == list(range(count))
+    for piece in pieces:
+        assert piece.stop - piece.start <= tile
+        assert piece.first == max(piece.start - margin, 0)
+        assert piece.last == min(piece.stop + margin, count)
+
+
+@on_each_device
+@pytest.mark.parametrize("settings", [SEARCH_ONLY, REFINED], ids=["search", "refined"])
+@pytest.mark.parametrize("shape", [(12, 12), (13, 12), (23, 31), (24, 35)])
+def test_an_image_is_padded_to_whole_patches_by_its_edge_and_the_maps_are_cropped_back(
+    device: str, shape: tuple[int, int], settings: JunctionSettings
+) -> None:
+    height, width = shape
+    picture = draw_blocks(height, width, 3, noise=0.1)
+    # The smallest 12 + 4 n that holds the image
+    down, right = (next(k for k in range(4) if (length + k - 12) % 4 == 0) for length in shape)
+    padded = np.concatenate([picture, np.repeat(picture[-1:], down, axis=0)], axis=0)
+    padded = np.concatenate([padded, np.repeat(padded[:, -1:], right, axis=1)], axis=1)
+
+    result = fit_junctions(picture, settings, device=device)
+    whole = fit_junctions(padded, settings, device=device)
+
+    np.testing.assert_array_equal(pad_to_patches(picture, settings), as_planes(padded))
+    assert result.boundary_map.shape == shape
+    assert result.colour_map.shape == (*shape, 3)
+    assert result.parameters.shape == ((height + down - 12) // 4 + 1, (width + right - 12) // 4 + 1, 5)
+    np.testing.assert_array_equal(result.parameters, whole.parameters)
+    np.testing.assert_array_equal(result.boundary_map, whole.boundary_map[:height, :width])
+    np.testing.assert_array_equal(result.colour_map, whole.colour_map[:height, :width])
+
+
+@on_each_device
+def test_binning_fits_the_means_of_pixels_at_the_means_of_their_places(device: str) -> None:
+    picture = draw_blocks(48, 64, 3, noise=0.2)
+    settings = changed(SEARCH_ONLY, patch_size=16, stride=4, search_steps=2, binning=2)
+    means = np.zeros((3, 24, 32), np.float32)
+    for dy, dx in np.ndindex(2, 2):
+        means += as_planes(picture)[:, dy::2, dx::2] / 4
+    axis = np.linspace(-1, 1, 16)
+    assert_maps_agree(patch_axis(settings), (axis[::2] + axis[1::2]) / 2, 1e-6)
+    field = FieldState.at_rest(device, means, changed(settings, patch_size=8, stride=2, binning=1))
+    for _ in range(2):
+        field.engine.search_step(
+            field.parameters, np.arange(field.parameters[..., 0].size), means, field.boundary_map, field.colour_map,
+            ((axis[::2] + axis[1::2]) / 2).astype(np.float32), 2, 0.0, 0.0, np.arange(9) * (2 * np.pi / 9),
+            np.linspace(-3, 3, 9),
+        )  # fmt: skip
+
+    result = fit_junctions(picture, settings, device=device)
+
+    apart = np.abs(result.parameters - field.parameters).max(axis=-1)
+    assert_maps_agree(apart, np.zeros_like(apart), 1e-9, outliers=0.02)
+    # The maps are drawn at full size all the same, in the colours of the full image.
+    assert_maps_agree(
+        result.colour_map, plain_map(picture, result.parameters, changed(settings, binning=1), device), 1e-6
+    )
+
+
+@on_each_device
+@pytest.mark.parametrize("binning", [1, 2])
+def test_an_edge_is_found_where_it_is(device: str, binning: int) -> None:
+    picture = np.full((48, 64), 0.25, np.float32)
+    picture[:, 33:] = 0.75
+    settings = JunctionSettings(patch_size=16, stride=4, search_steps=5, refine_steps=40, search_every=20)
+
+    field = fit_junctions(picture, changed(settings, binning=binning), device=device)
+
+    # The edge lies between columns 32 and 33: the strongest boundary of each row is one of them, or next to one.
+    strongest = field.boundary_map[:, 20:46].argmax(axis=1) + 20
+    assert_maps_agree(strongest, np.full(48, 32.5), 0.5, outliers=0.15)
+    assert_maps_agree(strongest, np.full(48, 32.5), 1.5)
+    assert field.boundary_map[:, 31:35].max(axis=1).mean() > 0.4  # b within a pixel, 2/15 of the half patch, is 0.36
+    assert np.median(field.boundary_map[:, :20]) < 0.1
+    assert_maps_agree(field.colour_map[:, :31], np.full((48, 31, 1), 0.25), 0.03, outliers=0.05)
+    assert_maps_agree(field.colour_map[:, 35:], np.full((48, 29, 1), 0.75), 0.03, outliers=0.05)
+
+
+@on_each_device
+def test_grey_in_three_channels_is_fitted_as_grey(device: str) -> None:
+    grey = draw_blocks(36, 44, 1, noise=0.2)
+
+    one = fit_junctions(grey, SEARCH_ONLY, device=device)
+    three = fit_junctions(np.repeat(grey, 3, axis=2), SEARCH_ONLY, device=device)
+
+    # The objective is three times as large everywhere, so the same candidates win.
+    apart = np.abs(one.parameters - three.parameters).max(axis=-1)
+    assert_maps_agree(apart, np.zeros_like(apart), 1e-9, outliers=0.05)
+    assert_maps_agree(three.colour_map, np.repeat(one.colour_map, 3, axis=2), 0.01, outliers=0.05)
+
+
+@on_each_device
+def test_the_plain_map_is_the_mean_of_reconstructions_in_plain_colours(device: str) -> None:
+    settings = JunctionSettings(patch_size=8, stride=8)
+    picture = draw_blocks(16, 16, 3, noise=0.1)
+    parameters = np.random.default_rng(0).uniform(-1, 1, (2, 2, 5))
+
+    result = plain_map(picture, parameters, settings, device)
+
+    for i, j in np.ndindex(2, 2):  # patches side by side: the mean is over one of them
+        here = slice(8 * i, 8 * i + 8), slice(8 * j, 8 * j + 8)
+        u = wedges(*distances(parameters[i, j], 8))
+        assert_maps_agree(result[here], reconstruction(u, wedge_colours(u, picture[here].astype(np.float64))), 1e-4)
+
+
+def test_progress_rises_to_the_end() -> None:
+    heard: list[float] = []
+
+    fit_junctions(draw_blocks(40, 40, 1, noise=0.2), changed(REFINED, tile=4), progress=heard.append)
+
+    assert heard == sorted(heard)
+    assert 0 < heard[0]
+    assert 0.9 < heard[-1] <= 1
+
+
+def test_a_picture_of_the_structure_is_dark_on_boundaries_and_uses_the_full_range() -> None:
+    colours = np.linspace(0.4, 0.6, 64 * 64, dtype=np.float32).reshape(64, 64, 1)
+    boundaries = np.zeros((64, 64), np.float32)
+    boundaries[:, 20] = 1
+    field = Junctions(np.zeros((1, 1, 5)), boundaries, colours, JunctionSettings())
+
+    picture, without = field.render(), field.render(boundaries=False)
+
+    assert picture.shape == (64, 64, 3)
+    assert picture.dtype == np.uint8
+    assert (without.min(), without.max()) == (0, 255)
+    assert_maps_agree(picture[:, 20], 0.1 * without[:, 20], 1.0)  # nine tenths darker on a full boundary
+    np.testing.assert_array_equal(np.delete(picture, 20, axis=1), np.delete(without, 20, axis=1))
+
+
+@pytest.mark.parametrize("shape", [(39, 60), (60, 39), (1, 1)])
+def test_an_image_smaller_than_a_patch_is_refused_by_name(shape: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match=rf"night: found {shape[1]} x {shape[0]} px.*40 x 40"):
+        fit_junctions(np.zeros(shape, np.float32), name="night")

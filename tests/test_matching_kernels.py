@@ -1,0 +1,399 @@
+"""The matching kernels of each device do what the reference says; the rest is held to loops and to cases by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from agreement import assert_maps_agree
+from kernel_calls import DEVICES, threads
+from pictures import draw_blocks
+
+from scotopic.junctions import Junctions
+from scotopic.junctions.fit import pad_to_patches
+from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
+from scotopic.matching import (
+    Reason,
+    View,
+    aggregate,
+    check_views,
+    cost_volume,
+    jump_penalties,
+    scale_volume,
+    select,
+    spread_over_pixels,
+)
+from scotopic.matching.cost_volume import reference_cost_volume
+from scotopic.matching.sgm import reference_aggregate
+from scotopic.settings import JunctionSettings, MatchingSettings
+
+on_each_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def make_view(
+    height: int, width: int, channels: int = 1, *, patch_size: int = 8, stride: int = 4, seed: int = 0
+) -> View:
+    """A view with random junctions and random maps: costs are defined for any, not only for a good fit."""
+    settings = JunctionSettings(patch_size=patch_size, stride=stride)
+    random = np.random.default_rng(seed)
+    image = draw_blocks(height, width, channels, seed=seed, noise=0.2, side=12)
+    plain = draw_blocks(height, width, channels, seed=seed + 100, noise=0.05, side=12)
+    rows, columns = ((n - patch_size) // stride + 1 for n in pad_to_patches(image, settings).shape[1:])
+    parameters = np.concatenate(
+        [random.uniform(-7, 7, (rows, columns, 3)), random.uniform(-1, 1, (rows, columns, 2))], axis=2
+    )
+    return View(image, Junctions(parameters, random.random((height, width), np.float32), plain, settings), plain)
+
+
+@on_each_device
+@pytest.mark.parametrize("is_left", [True, False], ids=["left", "right"])
+@pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "one term"])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("shape", "grid", "disparities"),
+    [
+        ((20, 28), (8, 4), (0, 9)),
+        ((23, 30), (8, 4), (-7, 6)),  # not whole patches
+        ((21, 33), (7, 3), (4, 33)),  # an odd patch, and partners beyond the image
+        ((25, 27), (9, 9), (-27, -20)),  # patches side by side, the last one mostly padding
+        ((12, 12), (12, 5), (-12, 12)),  # one patch, every possible disparity
+        ((18, 40), (8, 1), (3, 4)),  # one candidate
+    ],
+)
+def test_costs_equal_the_definition(
+    device: str,
+    shape: tuple[int, int],
+    grid: tuple[int, int],
+    disparities: tuple[int, int],
+    channels: int,
+    symmetric: bool,
+    is_left: bool,
+) -> None:
+    view, other = (make_view(*shape, channels, patch_size=grid[0], stride=grid[1], seed=seed) for seed in (1, 2))
+    settings = MatchingSettings(min_disparity=disparities[0], max_disparity=disparities[1], symmetric=symmetric)
+    expected = reference_cost_volume(view, other, settings, is_left=is_left)
+
+    costs = cost_volume(view, other, settings, is_left=is_left, device=device)
+
+    np.testing.assert_array_equal(costs == -1, expected == -1)
+    assert_maps_agree(costs, expected, 2e-5)
+
+
+def direct_cost(view: View, other: View, row: int, column: int, shift: int, weights: tuple[float, ...]) -> float:
+    """Cost of one patch by loops over its pixels, METHOD section 2 word for word; NaN where the cell is invalid."""
+    size, stride = view.junctions.settings.patch_size, view.junctions.settings.stride
+    top, left = row * stride, column * stride
+    raw = view.image[top : top + size, left : left + size].astype(np.float64)
+    u = wedges(*distances(view.junctions.parameters[row, column], size))
+    own = reconstruction(u, wedge_colours(u, raw))
+    errors = np.zeros(3)
+    partners = 0
+    for i, j in np.ndindex(size, size):
+        x = left + j + shift
+        if 0 <= x < other.image.shape[1]:
+            partners += 1
+            errors[0] += ((own[i, j] - other.image[top + i, x]) ** 2).mean()
+            errors[1] += ((raw[i, j] - other.plain_map[top + i, x]) ** 2).mean()
+            errors[2] += ((own[i, j] - other.plain_map[top + i, x]) ** 2).mean()
+    if partners < size * size / 2:
+        return math.nan
+    return float(np.dot(weights, errors) / partners)
+
+
+@on_each_device
+@pytest.mark.parametrize("is_left", [True, False], ids=["left", "right"])
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        (MatchingSettings(max_disparity=10), (1, 1, 2)),
+        (MatchingSettings(min_disparity=-9, max_disparity=-2, reconstruction_weight=0.5), (1, 1, 0.5)),
+        (MatchingSettings(max_disparity=6, reconstruction_weight=0.0), (1, 1, 0)),
+        (MatchingSettings(max_disparity=6, symmetric=False), (1, 0, 0)),
+    ],
+)
+def test_costs_equal_a_loop_over_the_pixels(
+    device: str, settings: MatchingSettings, weights: tuple[float, ...], is_left: bool
+) -> None:
+    view, other = (make_view(8, 24, 3, seed=seed) for seed in (3, 4))
+
+    costs = cost_volume(view, other, settings, is_left=is_left, device=device)
+
+    assert settings.max_disparity is not None
+    assert costs.shape == (1, 5, settings.max_disparity - settings.min_disparity)
+    for column, k in np.ndindex(costs.shape[1:]):
+        d = settings.min_disparity + k
+        expected = direct_cost(view, other, 0, column, -d if is_left else d, weights)
+        assert costs[0, column, k] == pytest.approx(-1 if math.isnan(expected) else expected, abs=2e-5)
+
+
+@on_each_device
+def test_a_shifted_view_costs_nothing_at_its_shift(device: str) -> None:
+    view = make_view(16, 40, 1, seed=5)
+    u = wedges(*distances(view.junctions.parameters, 8))
+    # One patch, in place of the picture: its own reconstruction, shifted by 3, is all that the other view shows.
+    patch = view.image[4:12, 16:24].astype(np.float64)
+    painted = reconstruction(u[1, 4], wedge_colours(u[1, 4], patch))
+    seen = np.full((16, 40, 1), 0.5, np.float32)
+    seen[4:12, 13:21] = painted
+    settings = MatchingSettings(max_disparity=8, symmetric=False)
+
+    costs = cost_volume(view, View(seen, view.junctions, seen), settings, is_left=True, device=device)
+
+    assert costs[1, 4].argmin() == 3
+    assert costs[1, 4, 3] == pytest.approx(0, abs=1e-6)
+    assert costs[1, 4, [1, 2, 4, 5]].min() > 1e-4
+
+
+def test_scaling_takes_the_smallest_cost_to_zero_and_one_and_a_half_times_the_largest_to_the_top() -> None:
+    volume = np.array([[[0.2, 0.6, -1.0], [1.0, 0.35, 0.9]]], np.float32)
+
+    scaled = scale_volume(volume, MatchingSettings())
+
+    # invalid = 1.5, so (cost - 0.2) / 1.3 * 1024, floored
+    assert scaled.dtype == np.int16
+    np.testing.assert_array_equal(scaled, [[[0, 315, 1024], [630, 118, 551]]])
+
+
+def test_where_every_cell_is_valid_the_largest_cost_is_the_top() -> None:
+    scaled = scale_volume(np.array([[[0.5, 1.0, 2.5]]], np.float32), MatchingSettings(volume_range=100))
+
+    np.testing.assert_array_equal(scaled, [[[0, 25, 100]]])
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, 0.5])
+def test_costs_that_are_all_alike_or_all_invalid_favour_nothing(value: float) -> None:
+    np.testing.assert_array_equal(scale_volume(np.full((2, 3, 4), value, np.float32), MatchingSettings()), 0)
+
+
+@on_each_device
+@pytest.mark.parametrize("shape", [(5, 7, 9), (1, 6, 4), (6, 1, 4), (1, 1, 5), (4, 5, 1), (3, 8, 2), (9, 4, 33)])
+@pytest.mark.parametrize("p1", [0, 20, 700])
+def test_path_costs_equal_the_definition_exactly(device: str, shape: tuple[int, int, int], p1: int) -> None:
+    random = np.random.default_rng(shape[0])
+    volume = random.integers(0, 1025, shape).astype(np.int16)
+    penalties = random.integers(50, 201, shape[:2]).astype(np.int32)
+    settings = MatchingSettings(p1=p1)
+
+    total = aggregate(volume, penalties, settings, device=device)
+
+    np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, settings))
+
+
+@on_each_device
+def test_the_largest_costs_and_penalties_do_not_overflow(device: str) -> None:
+    random = np.random.default_rng(0)
+    volume = random.choice(np.array([0, 32767], np.int16), (40, 3, 6))
+    penalties = np.full((40, 3), 1_000_000, np.int32)
+    settings = MatchingSettings(p1=1_000_000, p2=1_000_000, p2_min=1_000_000, volume_range=32767)
+
+    total = aggregate(volume, penalties, settings, device=device)
+
+    np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, settings))
+
+
+@on_each_device
+def test_path_costs_of_two_patches_by_hand(device: str) -> None:
+    volume = np.array([[[0, 100, 300, 300], [300, 300, 300, 0]]], np.int16)
+    penalties = np.array([[60, 30]], np.int32)
+
+    total = aggregate(volume, penalties, MatchingSettings(p1=20), device=device)
+
+    # Six of eight directions bring nothing. To the second patch: stay, one step for 20 more, or jump for P2 of the
+    # first, 60: 0, 20, 60, 60. To the first one: jump for P2 of the second, 30, cheaper than two steps: 30, 30, 20, 0.
+    np.testing.assert_array_equal(
+        total, 8 * volume.astype(np.int32) + [[[30, 30, 20, 0], [0, 20, 60, 60]]]
+    )
+
+
+@on_each_device
+def test_paths_run_along_all_eight_directions(device: str) -> None:
+    # A middle patch without an opinion takes that of its neighbours: each adds its path to it.
+    for neighbour in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]:
+        volume = np.zeros((3, 3, 8), np.int16)
+        volume[neighbour] = [900, 900, 900, 0, 900, 900, 900, 900]
+
+        total = aggregate(volume, np.full((3, 3), 50, np.int32), MatchingSettings(), device=device)
+
+        np.testing.assert_array_equal(total[1, 1], [50, 50, 20, 0, 20, 50, 50, 50])
+
+
+@on_each_device
+def test_the_lowest_sum_is_selected_the_first_on_a_tie_with_its_margin_over_distant_rivals(device: str) -> None:
+    total = np.array([[[9, 4, 5, 7, 4], [3, 1, 2, 8, 6], [1, 1, 1, 1, 1]]], np.int32)
+
+    disparity, margin = select(total, MatchingSettings(min_disparity=-3, max_disparity=2), device=device)
+
+    np.testing.assert_array_equal(disparity, [[-2, -2, -3]])
+    np.testing.assert_array_equal(margin, [[0, 5, 0]])  # rivals two or more away: 4 (the tie), 6, 1
+
+
+@on_each_device
+@pytest.mark.parametrize("candidates", [1, 2])
+def test_without_distant_rivals_the_margin_is_nothing(device: str, candidates: int) -> None:
+    total = np.arange(candidates, dtype=np.int32).reshape(1, 1, -1)
+
+    disparity, margin = select(total, MatchingSettings(), device=device)
+
+    assert (disparity.item(), margin.item()) == (0, 0)
+
+
+@pytest.mark.parametrize("grid", [(8, 4), (7, 7), (9, 2)])
+def test_a_jump_costs_less_the_stronger_the_boundary_in_the_patch(grid: tuple[int, int]) -> None:
+    junctions = make_view(22, 31, patch_size=grid[0], stride=grid[1], seed=6).junctions
+    junctions.boundary_map[:] **= 20  # mostly weak
+    junctions.boundary_map[:9, :9] = 0  # and none at all in the first patch
+
+    penalties = jump_penalties(junctions, MatchingSettings())
+
+    assert penalties.shape == junctions.parameters.shape[:2]
+    for i, j in np.ndindex(penalties.shape):
+        patch = junctions.boundary_map[i * grid[1] : i * grid[1] + grid[0], j * grid[1] : j * grid[1] + grid[0]]
+        assert penalties[i, j] == math.floor(max(200 * math.exp(-2 * float(patch.max())), 50))
+    assert penalties[0, 0] == 200
+    assert len(np.unique(penalties)) > 4
+
+
+def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_floor() -> None:
+    junctions = make_view(20, 20, seed=6).junctions
+    junctions.boundary_map[:] = 1
+
+    np.testing.assert_array_equal(jump_penalties(junctions, MatchingSettings(adaptive_p2=False)), 200)
+    np.testing.assert_array_equal(jump_penalties(junctions, MatchingSettings()), 50)  # 200 e^-2 = 27
+    np.testing.assert_array_equal(jump_penalties(junctions, MatchingSettings(p2_min=0)), 27)
+    np.testing.assert_array_equal(jump_penalties(junctions, MatchingSettings(p2=400, p2_decay=1.0)), 147)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"), [((20, 28), (8, 4)), ((23, 30), (8, 4)), ((21, 33), (7, 3)), ((9, 20), (9, 9)), ((10, 11), (5, 1))]
+)
+def test_a_pixel_gets_the_mean_of_the_patches_that_contain_it(shape: tuple[int, int], grid: tuple[int, int]) -> None:
+    (height, width), (size, stride) = shape, grid
+    rows, columns = (-(-(length - size) // stride) + 1 for length in shape)
+    values = np.random.default_rng(0).integers(-20, 100, (rows, columns))
+
+    pixels = spread_over_pixels(values, shape, JunctionSettings(patch_size=size, stride=stride))
+
+    assert pixels.shape == shape
+    for y, x in np.ndindex(height, width):
+        over = [
+            values[i, j]
+            for i, j in np.ndindex(rows, columns)
+            if i * stride <= y < i * stride + size and j * stride <= x < j * stride + size
+        ]
+        assert pixels[y, x] == pytest.approx(sum(over) / len(over), abs=1e-5)
+
+
+class TestCheckOfViews:
+    """One row of eight pixels; a disparity of 2 in both views, structure everywhere, unless a test says otherwise."""
+
+    def check(self, **changes: object) -> tuple[list[Reason], np.ndarray]:
+        maps = {
+            "left": [2.0] * 8, "right": [2.0] * 8, "margin": [1000.0] * 8, "left_boundaries": [0.5] * 8,
+            "right_boundaries": [0.5] * 8,
+        }  # fmt: skip
+        settings = {name: value for name, value in changes.items() if name not in maps}
+        maps.update({name: value for name, value in changes.items() if name in maps})  # type: ignore[misc]
+        rows = {name: np.array([values], np.float32) for name, values in maps.items()}
+        result = check_views(**rows, settings=MatchingSettings(**settings))  # type: ignore[arg-type]
+        assert result.reason.dtype == np.uint8
+        assert result.confidence.dtype == np.float32
+        return [Reason(int(code)) for code in result.reason[0]], result.confidence[0]
+
+    def test_views_that_agree_are_kept_also_at_the_side_where_the_partner_column_is_clamped(self) -> None:
+        assert self.check()[0] == [Reason.OK] * 8
+
+    def test_a_boundary_at_the_threshold_is_no_structure(self) -> None:
+        reasons, _ = self.check(left_boundaries=[0.0, 0.125, 0.126, 1, 1, 1, 1, 1], boundary_threshold=0.125)
+
+        assert reasons == [Reason.NO_STRUCTURE] * 2 + [Reason.OK] * 6
+
+    def test_a_difference_at_the_threshold_is_a_mismatch(self) -> None:
+        # Pixels 4 and 5 look at columns 2 and 3 of the right view.
+        reasons, _ = self.check(right=[2, 2, 3, 2.9, 2, 2, 2, 2])
+
+        assert reasons == [Reason.OK] * 4 + [Reason.LEFT_RIGHT] + [Reason.OK] * 3
+
+    def test_a_mismatch_outside_the_right_image_is_out_of_view(self) -> None:
+        # Pixels 0 and 1 land at -2 and -1, outside; 2 lands on column 0. All three read the clamped column 0.
+        reasons, _ = self.check(right=[9, 2, 2, 2, 2, 2, 2, 2])
+
+        assert reasons == [Reason.OUT_OF_VIEW] * 2 + [Reason.LEFT_RIGHT] + [Reason.OK] * 5
+
+    def test_negative_disparities_leave_on_the_other_side(self) -> None:
+        reasons, _ = self.check(left=[-2] * 8, right=[-2] * 7 + [-9], min_disparity=-10)
+
+        # Pixel 5 lands on column 7; 6 and 7 land beyond it.
+        assert reasons == [Reason.OK] * 5 + [Reason.LEFT_RIGHT] + [Reason.OUT_OF_VIEW] * 2
+
+    def test_the_target_column_is_truncated_not_rounded(self) -> None:
+        # From 4 by 1.25 to 2.75: column 2, not 3.
+        right = [9, 9, 1.25, 9, 9, 9, 9, 9]
+
+        reasons, _ = self.check(left=[1.25] * 8, right=right)
+
+        assert reasons[4] == Reason.OK
+        assert reasons[5] == Reason.LEFT_RIGHT
+
+    def test_the_right_boundary_is_asked_for_only_with_mask_right_and_at_the_partner(self) -> None:
+        right_boundaries = [1, 1, 1, 0.1, 1, 1, 1, 1]  # the partner of pixel 5
+
+        assert self.check(right_boundaries=right_boundaries)[0] == [Reason.OK] * 8
+        assert self.check(right_boundaries=right_boundaries, mask_right=True)[0] == (
+            [Reason.OK] * 5 + [Reason.NO_STRUCTURE_RIGHT] + [Reason.OK] * 2
+        )
+
+    def test_low_confidence_is_ambiguous_when_asked_for(self) -> None:
+        margin = [1000, 1000, 1000, 5, 1000, 1000, 1000, 1000]  # 1 - exp(-5 / 160) = 0.03
+
+        assert self.check(margin=margin)[0] == [Reason.OK] * 8
+        assert self.check(margin=margin, min_confidence=0.5)[0] == (
+            [Reason.OK] * 3 + [Reason.AMBIGUOUS] + [Reason.OK] * 4
+        )
+
+    def test_no_structure_comes_before_a_mismatch_and_a_mismatch_before_the_rest(self) -> None:
+        everything = {
+            "margin": [0] * 8, "right": [2, 2, 2, 9, 9, 2, 2, 2], "right_boundaries": [0] * 8, "mask_right": True,
+            "min_confidence": 0.5, "left_boundaries": [1, 1, 1, 1, 1, 0, 1, 1],
+        }  # fmt: skip
+
+        reasons, _ = self.check(**everything)
+
+        assert reasons[5] == Reason.NO_STRUCTURE  # also a mismatch
+        assert reasons[6] == Reason.LEFT_RIGHT  # also no structure on the right
+        assert reasons[7] == Reason.NO_STRUCTURE_RIGHT  # also ambiguous
+
+    def test_confidence_is_the_margin_in_steps_of_p1_times_the_agreement(self) -> None:
+        _, confidence = self.check(
+            margin=[0, 160, 160, 160, 320, 80, 1e6, 160], right=[2, 2, 2.5, 5, 2, 2, 2, 2], p1=20
+        )
+
+        clarity = [1 - math.exp(-m / 160) for m in (0, 160, 160, 160, 320, 80, 1e6, 160)]
+        difference = [0, 0, 0, 0, 0.5, 3, 0, 0]
+        expected = [c * math.exp(-d) for c, d in zip(clarity, difference, strict=True)]
+        assert_maps_agree(confidence, expected, 1e-6)
+
+    @pytest.mark.parametrize("p1", [0, 20])
+    def test_confidence_stays_between_nothing_and_one(self, p1: int) -> None:
+        random = np.random.default_rng(0)
+        left, right = random.uniform(-30, 30, (2, 16, 40)).astype(np.float32)
+        margin = (random.exponential(300, (16, 40)) * (random.random((16, 40)) > 0.2)).astype(np.float32)
+        boundaries = random.random((2, 16, 40), np.float32)
+
+        confidence = check_views(left, right, margin, *boundaries, MatchingSettings(min_disparity=-30, p1=p1)).confidence
+
+        assert 0 <= confidence.min() < 0.01
+        assert 0.1 < confidence.max() <= 1
+
+
+@on_each_device
+def test_one_thread_and_two_give_the_same_bits(device: str) -> None:
+    views = [make_view(40, 64, 3, seed=seed) for seed in (7, 8)]
+    settings = MatchingSettings(max_disparity=20)
+    found = []
+    for count in (1, 2, 2):
+        with threads(count):
+            costs = cost_volume(*views, settings, is_left=True, device=device)
+            penalties = jump_penalties(views[0].junctions, settings)
+            total = aggregate(scale_volume(costs, settings), penalties, settings, device=device)
+            found.append([a.tobytes() for a in (costs, total, *select(total, settings, device=device))])
+
+    assert found[0] == found[1] == found[2]

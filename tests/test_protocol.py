@@ -1,0 +1,150 @@
+"""The protocol's shrinking, held to formulas and to the published results' own ground truth."""
+
+import numpy as np
+import pytest
+from reference_data import SCENES, data_folder
+
+from scotopic.errors import SettingsError
+from scotopic.evaluation.datasets import open_dataset
+from scotopic.evaluation.protocol import (
+    Recording,
+    add_noise,
+    at_scale,
+    shrink_image,
+    shrink_mask,
+    shrink_truth,
+    shrink_truth_paper,
+)
+from scotopic.evaluation.scene import Calibration, Scene
+from scotopic.sensor import simulate_pair
+
+NAN = np.float32(np.nan)
+PLACES = {"middlebury": ("middlebury2014", "middlebury2014_q"), "instereo": ("instereo2k", "instereo2k")}
+
+
+def recording(height: int = 8, width: int = 20, size: float = 1.0) -> Recording:
+    """A ramp of intensities, disparity 10 everywhere."""
+    ramp = np.linspace(0, 1, height * width * 3, dtype=np.float32).reshape(height, width, 3)
+    return Recording(ramp, ramp[:, ::-1].copy(), np.full((height, width), 10, np.float32), size=size)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family, names in SCENES.items() for name in names])
+def test_both_truths_are_those_of_the_reference_results(family: str, name: str) -> None:
+    kind, folder = PLACES[family]
+    with np.load(data_folder() / "reference" / f"{family}_{name}.npz") as file:
+        nearest, paper, noisy = file["gt_nearest"], file["gt_paper"], file["left"]
+
+    scene = open_dataset(kind, data_folder() / "data" / folder).load(name)
+
+    assert scene.left.shape == scene.right.shape == noisy.shape
+    np.testing.assert_array_equal(np.nan_to_num(scene.truth, nan=0.0), nearest)
+    # Area averaging may add in another order: a few last bits of a float32 of up to 180.
+    np.testing.assert_allclose(np.nan_to_num(scene.truth_paper, nan=0.0), paper, rtol=0, atol=5e-5)
+    np.testing.assert_array_equal(np.isnan(scene.truth_paper), paper == 0)
+
+
+@pytest.mark.reference
+def test_the_clean_image_is_the_one_under_the_noise_of_the_reference() -> None:
+    with np.load(data_folder() / "reference" / "middlebury_Motorcycle.npz") as file:
+        recorded = file["left"].astype(np.float64) / 255
+    scene = open_dataset("middlebury2014", data_folder() / "data" / "middlebury2014_q").load("Motorcycle")
+
+    ours = add_noise(scene)[0]
+
+    # The mean response is a function of the clean level alone: where levels are equal, so are the means, to within
+    # five standard errors of two samples with the deviation of 0.45 that METHOD.md gives.
+    for low in np.arange(0.0, 0.9, 0.1):
+        chosen = (scene.left >= low) & (scene.left < low + 0.1)
+        error = 0.45 * np.sqrt(2 / np.count_nonzero(chosen))
+        assert abs(recorded[chosen].mean() - ours[chosen].mean()) < 5 * error + 1e-3  # 127 / 255 is not quite 0.5
+
+
+def test_an_image_shrinks_by_area_averaging() -> None:
+    image = np.arange(16, dtype=np.float32).reshape(4, 4, 1) / 16
+
+    shrunk = shrink_image(image, 0.5)
+
+    # Mean of each 2 x 2 block: first element + (0 + 1 + 4 + 5) / 4.
+    np.testing.assert_allclose(shrunk[:, :, 0] * 16, [[2.5, 4.5], [10.5, 12.5]])
+
+
+def test_nearest_neighbour_keeps_measured_values_and_unknown_pixels() -> None:
+    truth = np.array([[4, 6, NAN, 8], [1, 1, 1, 1]], np.float32)
+
+    shrunk = shrink_truth(truth, 0.5)
+
+    np.testing.assert_array_equal(shrunk, [[4 * 0.5, NAN]])
+
+
+def test_the_papers_truth_mixes_zeros_in_at_holes_and_drops_exact_zeros_only() -> None:
+    truth = np.array([[4, NAN, NAN, NAN], [4, NAN, NAN, NAN]], np.float32)
+
+    shrunk = shrink_truth_paper(truth, 0.5)
+
+    np.testing.assert_array_equal(shrunk, [[(4 + 0 + 4 + 0) / 4 * 0.5, NAN]])
+
+
+def test_a_mask_takes_the_same_pixels_as_the_truth() -> None:
+    truth = np.random.default_rng(5).uniform(1, 90, (37, 53)).astype(np.float32)
+
+    mask = shrink_mask(truth > 45, 0.8)
+
+    np.testing.assert_array_equal(mask, shrink_truth(truth, 0.8) / np.float32(0.8) > 45)
+
+
+@pytest.mark.parametrize(("size", "factor"), [(1.0, 0.2), (0.5, 0.4), (0.25, 0.8)])
+def test_the_scale_is_relative_to_full_size_whatever_lies_on_disk(size: float, factor: float) -> None:
+    scene = at_scale(recording(50, 100, size), 0.2, "middlebury2014", "Ramp")
+
+    assert scene.left.shape == (round(50 * factor), round(100 * factor), 3)
+    assert scene.scale == 0.2
+    np.testing.assert_allclose(scene.truth, 10 * factor, rtol=1e-6)
+    np.testing.assert_allclose(scene.truth_paper, 10 * factor, rtol=1e-6)
+
+
+def test_depth_is_the_same_at_every_scale() -> None:
+    on_disk = Recording(
+        **{**vars(recording(10, 20)), "calibration": Calibration(1000, 9.5, 4.5, 160, 30), "max_disparity": 70}
+    )
+
+    scene = at_scale(on_disk, 0.5, "folder", "Ramp")
+
+    found = scene.calibration
+    assert found is not None
+    assert found.fx * found.baseline / (5 + found.doffs) == pytest.approx(1000 * 160 / (10 + 30))
+    # 9.5 is the middle of pixels 0 to 19, 4.5 that of pixels 0 to 9, and so on.
+    assert (found.cx, found.cy) == (4.5, 2.0)
+    assert scene.max_disparity == 35
+
+
+def test_a_scene_at_its_own_size_is_not_resampled() -> None:
+    on_disk = recording(7, 9, size=1 / 3)
+
+    scene = at_scale(on_disk, 1 / 3, "middlebury2006", "Ramp")
+
+    np.testing.assert_array_equal(scene.left, on_disk.left)
+    np.testing.assert_array_equal(scene.truth, on_disk.truth)
+    assert not np.shares_memory(scene.truth, on_disk.truth)
+
+
+def test_nothing_is_enlarged() -> None:
+    with pytest.raises(SettingsError, match=r"'Ramp'.*found 0\.5 of full size, expected at most 0\.25"):
+        at_scale(recording(size=0.25), 0.5, "middlebury2014", "Ramp")
+
+
+@pytest.mark.parametrize("scale", [0, -1, 1.5, float("nan"), True, "0.2"])
+def test_a_scale_that_is_no_share_of_full_size_is_refused(scale: float) -> None:
+    with pytest.raises(SettingsError, match="scale: found"):
+        at_scale(recording(), scale, "folder", "Ramp")
+
+
+def test_noise_comes_after_shrinking_and_is_that_of_the_sensor_model() -> None:
+    scene: Scene = at_scale(recording(16, 16), 0.5, "folder", "Ramp")
+
+    left, right = add_noise(scene, photons=4, read_noise=1, seed=7)
+
+    expected = simulate_pair(scene.left, scene.right, 4, 1, 7)
+    np.testing.assert_array_equal(left, expected[0])
+    np.testing.assert_array_equal(right, expected[1])
+    assert left.shape == (8, 8, 3)

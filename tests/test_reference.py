@@ -1,0 +1,92 @@
+"""The published results: maps and disparities that follow from the published parameters, and one scene end to end."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from agreement import assert_maps_agree
+from kernel_calls import DEVICES, FieldState
+from pictures import as_planes
+from reference_data import SCENES, SIDES, reference_scene
+
+import scotopic
+from scotopic.evaluation import score
+from scotopic.junctions import Junctions
+from scotopic.junctions.fit import plain_map
+from scotopic.matching import View, aggregate, cost_volume, jump_penalties, scale_volume, select
+from scotopic.settings import JunctionSettings, MatchingSettings
+
+pytestmark = pytest.mark.reference
+
+VIEWS = [(data_set, name, side) for data_set, names in SCENES.items() for name in names for side in SIDES]
+MATCHING = MatchingSettings(max_disparity=128)
+
+
+@cache
+def view_from_published_parameters(data_set: str, name: str, side: str, device: str) -> View:
+    """The view with the maps that its published parameters give."""
+    scene = reference_scene(data_set, name)
+    settings, image = JunctionSettings(), scene.images[side]
+    field = FieldState.at_rest(device, as_planes(image), settings)
+    field.parameters[:] = scene.parameters[side]
+    field.sweep()
+    plain = plain_map(image, field.parameters, settings, device)
+    return View(image, Junctions(field.parameters, field.boundary_map, plain, settings), plain)
+
+
+@cache
+def patch_disparities(data_set: str, name: str, side: str, device: str) -> np.ndarray:
+    """The disparity of each patch that follows from the published parameters of both views."""
+    view, other = (
+        view_from_published_parameters(data_set, name, which, device) for which in (side, *set(SIDES) - {side})
+    )
+    volume = scale_volume(cost_volume(view, other, MATCHING, is_left=side == "left", device=device), MATCHING)
+    total = aggregate(volume, jump_penalties(view.junctions, MATCHING), MATCHING, device=device)
+    return select(total, MATCHING, device=device)[0]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("data_set", "name", "side"), VIEWS)
+def test_boundary_maps_follow_from_the_published_parameters(data_set: str, name: str, side: str, device: str) -> None:
+    view = view_from_published_parameters(data_set, name, side, device)
+
+    assert_maps_agree(view.junctions.boundary_map, reference_scene(data_set, name).boundaries[side], 1e-3)
+
+
+# The costs are floored to whole numbers. In two of the sixteen views the published float32 cost of one or two cells lies
+# within 2e-8 of such a whole number, where the order of summation decides, and the path through that cell carries the
+# choice to a few neighbours: 99.78 % and 99.83 % of those views' patches agree. So a view may miss the issue's 99.9 %
+# by that much, a data set may not.
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("data_set", "name", "side"), VIEWS)
+def test_patch_disparities_follow_from_the_published_parameters(
+    data_set: str, name: str, side: str, device: str
+) -> None:
+    found = patch_disparities(data_set, name, side, device)
+
+    assert_maps_agree(found, reference_scene(data_set, name).patch_disparities[side], 0, outliers=0.003)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("data_set", SCENES)
+def test_of_all_patches_of_a_data_set_a_thousandth_may_differ(data_set: str, device: str) -> None:
+    views = [(name, side) for name in SCENES[data_set] for side in SIDES]
+    found = np.concatenate([patch_disparities(data_set, *view, device).ravel() for view in views])
+    published = np.concatenate([reference_scene(data_set, name).patch_disparities[side].ravel() for name, side in views])
+
+    assert_maps_agree(found, published, 0, outliers=0.001)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_fast_preset_stays_near_the_published_result_on_motorcycle(device: str) -> None:
+    scene = reference_scene("middlebury", "Motorcycle")
+
+    result = scotopic.match(scene.images["left"], scene.images["right"], "fast", device, max_disparity=128)
+
+    # DATA.md, row middlebury_Motorcycle. Rounding alone moves one scene by some 20 %; the comparison on the mean of all
+    # scenes, which is the one that counts, takes minutes and is a benchmark.
+    found = score(result.disparity, scene.truth, window=19)
+    assert found.epe <= 1.5 * 0.721
+    assert found.coverage >= 0.5 * 6.59

@@ -1,0 +1,170 @@
+"""Settings: the paper's constants, presets as values, and refusals that name the setting."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from scotopic.errors import SettingsError
+from scotopic.settings import PRESETS, JunctionSettings, MatchingSettings, Settings, resolve
+
+
+def test_the_paper_preset_is_the_method_to_the_letter() -> None:
+    paper = resolve("paper")
+
+    # METHOD sections 1 to 4
+    assert paper.junctions == JunctionSettings(
+        patch_size=40, stride=8, search_steps=30, refine_steps=1000, search_every=50, candidates=31, vertex_range=3.0,
+        boundary_weight=0.5, colour_weight=0.1, angle_rate=0.003, vertex_rate=0.03, binning=1,
+    )  # fmt: skip
+    assert paper.matching == MatchingSettings(
+        min_disparity=0, reconstruction_weight=2.0, symmetric=True, p1=20, p2=200, p2_min=50, p2_decay=2.0,
+        adaptive_p2=True, volume_range=1024, boundary_threshold=0.1, left_right_threshold=1.0, mask_right=False,
+        min_confidence=0.0,
+    )  # fmt: skip
+    assert paper.matching.for_width(593).max_disparity == 128
+
+
+def test_the_fast_preset_is_the_same_method_with_fewer_steps() -> None:
+    paper, fast = resolve("paper"), resolve("fast")
+
+    assert fast.matching == paper.matching
+    assert (fast.junctions.patch_size, fast.junctions.stride) == (40, 8)
+    assert fast.junctions.refine_steps < paper.junctions.refine_steps / 10
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_named_and_cannot_be_changed(name: str) -> None:
+    settings = resolve(name)
+
+    assert settings.preset == name
+    assert settings == PRESETS[name]
+    for part, field in ((settings, "preset"), (settings.junctions, "stride"), (settings.matching, "p1")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(part, field, 1)
+
+
+def test_overrides_go_where_they_belong_and_leave_the_preset_alone() -> None:
+    changed = resolve("fast", stride=4, p1=7, mask_right=True)
+
+    assert (changed.junctions.stride, changed.matching.p1, changed.matching.mask_right) == (4, 7, True)
+    assert dataclasses.replace(changed.junctions, stride=8) == PRESETS["fast"].junctions
+    assert (PRESETS["fast"].junctions.stride, PRESETS["fast"].matching.p1) == (8, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("stride", "4", 4),
+        ("stride", 4.0, 4),
+        ("min_disparity", "-12", -12),
+        ("max_disparity", None, None),
+        ("max_disparity", "64", 64),
+        ("vertex_range", "1.5", 1.5),
+        ("vertex_range", 2, 2.0),
+        ("p2_decay", "1e-1", 0.1),
+        ("symmetric", "false", False),
+        ("symmetric", "Yes", True),
+        ("mask_right", 1, True),
+        ("mask_right", "0", False),
+    ],
+)
+def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, value: Any) -> None:
+    settings = resolve("paper", **{name: given})
+
+    found = getattr(settings.junctions if hasattr(settings.junctions, name) else settings.matching, name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("stride", "wide", "a whole number"),
+        ("stride", 2.5, "a whole number"),
+        ("stride", None, "a value of type int"),
+        ("stride", True, "a whole number"),
+        ("stride", float("nan"), "a whole number"),
+        ("stride", float("inf"), "a whole number"),
+        ("stride", [4], "a whole number"),
+        ("vertex_range", "far", "a number"),
+        ("vertex_range", float("nan"), "a number"),
+        ("vertex_range", float("inf"), "a finite number"),
+        ("vertex_range", -0.5, "from 0 up"),
+        ("symmetric", "perhaps", "true or false"),
+        ("symmetric", 2, "true or false"),
+        ("symmetric", None, "a value of type bool"),
+        ("stride", 0, "at least 1"),
+        ("stride", 41, "at most patch_size = 40"),
+        ("patch_size", 1, "at least 2"),
+        ("candidates", 0, "at least 1"),
+        ("search_every", 0, "at least 1"),
+        ("tile", 0, "at least 1"),
+        ("search_steps", -1, "at least 0"),
+        ("refine_steps", -1, "at least 0"),
+        ("tile_margin", -1, "at least 0"),
+        ("binning", 0, "at least 1"),
+        ("binning", 3, "a divisor of patch_size 40 and stride 8"),
+        ("binning", 16, "a divisor"),
+        ("boundary_weight", -1, "from 0 up"),
+        ("colour_weight", -1, "from 0 up"),
+        ("angle_rate", -1, "from 0 up"),
+        ("vertex_rate", -1, "from 0 up"),
+        ("p1", -1, "between 0 and 1000000"),
+        ("p2", 1_000_001, "between 0 and 1000000"),
+        ("p2_min", -5, "between 0 and 1000000"),
+        ("volume_range", 0, "between 1 and 32767"),
+        ("volume_range", 32768, "between 1 and 32767"),
+        ("reconstruction_weight", -2, "from 0 up"),
+        ("p2_decay", -2, "from 0 up"),
+        ("left_right_threshold", -1, "from 0 up"),
+        ("boundary_threshold", 1.5, "between 0 and 1"),
+        ("min_confidence", -0.1, "between 0 and 1"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, given: Any, expected: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve("paper", **{name: given})
+
+    message = str(caught.value)
+    assert f"setting {name!r}: found {given!r}" in message
+    assert expected in message
+
+
+def test_an_unknown_preset_and_an_unknown_setting_are_refused_with_those_there_are() -> None:
+    with pytest.raises(SettingsError, match=r"preset: found 'slow', expected one of paper, fast"):
+        resolve("slow")
+    with pytest.raises(SettingsError, match=r"setting: found 'strides', expected one of .*stride"):
+        resolve("paper", strides=4)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (7, 7), (8, 3), (0, -4), (-3, -9)])
+def test_an_empty_or_reversed_range_is_refused(first: int, last: int) -> None:
+    with pytest.raises(SettingsError, match=f"disparity range: found {first} to {last}.*swap or widen"):
+        resolve("paper", min_disparity=first, max_disparity=last)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "width", "resolved"),
+    [(0, None, 593, 128), (0, None, 100, 100), (-20, None, 100, 100), (0, 100, 100, 100), (-100, 1, 100, 1), (130, None, 200, 131)],
+)
+def test_the_range_is_fixed_for_a_width(first: int, last: int | None, width: int, resolved: int) -> None:
+    settings = MatchingSettings(min_disparity=first, max_disparity=last)
+
+    fixed = settings.for_width(width)
+
+    assert fixed.max_disparity == resolved
+    assert dataclasses.replace(fixed, max_disparity=last) == settings
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 101), (-101, 0), (-101, None), (100, None)])
+def test_a_range_wider_than_the_image_is_refused(first: int, last: int | None) -> None:
+    with pytest.raises(SettingsError, match=r"images 100 px wide.*lower max_disparity"):
+        MatchingSettings(min_disparity=first, max_disparity=last).for_width(100)
+
+
+def test_settings_survive_a_dictionary_and_json() -> None:
+    settings = resolve("fast", min_disparity=-4, vertex_range=2.5, symmetric=False)
+
+    assert Settings.from_dict(json.loads(json.dumps(settings.as_dict()))) == settings
