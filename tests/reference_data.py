@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,7 @@ class ReferenceScene:
     patch_disparities: dict[str, NDArray[np.int64]]
 
 
-@cache
+@lru_cache(maxsize=2)
 def reference_scene(data_set: str, name: str) -> ReferenceScene:
     """Return a scene of ``reference/``, or skip the test that asks for it."""
     with np.load(data_folder() / "reference" / f"{data_set}_{name}.npz") as file:

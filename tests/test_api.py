@@ -80,7 +80,10 @@ def test_the_examples_in_the_documentation_give_what_they_say(name: str) -> None
 def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
     shown = {
-        test.name for name in MODULES for test in finder.find(sys.modules.get(name) or importlib.import_module(name)) if test.examples
+        test.name
+        for name in MODULES
+        for test in finder.find(sys.modules.get(name) or importlib.import_module(name))
+        if test.examples
     }
 
     assert {"scotopic.match.match", "scotopic.junctions.fit.fit_junctions", "scotopic.settings.resolve"} <= shown

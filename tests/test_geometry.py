@@ -79,7 +79,9 @@ def test_two_opposite_rays_and_a_doubled_one_are_an_edge() -> None:
     assert_maps_agree(u[0], np.where(x > 0, 1, 0), 0.15)  # soft within a few eta of the edge ...
     assert_maps_agree(u[0], 0.5 + np.arctan(x / 0.01) / PI, 1e-9)  # ... by this much
     nearest = 0.5 + math.atan(1 / 39 / 0.01) / PI  # h at the pixels next to the edge
-    assert u[2].max() <= nearest * (1 - nearest) + 1e-9  # the third wedge lies where the first two blend, and only there
+    assert (
+        u[2].max() <= nearest * (1 - nearest) + 1e-9
+    )  # the third wedge lies where the first two blend, and only there
     assert u[2][:, 10:18].max() < 0.04
 
 

@@ -202,9 +202,7 @@ def test_the_global_maps_are_means_over_the_patches_that_contain_a_pixel(
     field = disturb(make_field(device, grid, channels, 5, 11))
     u = wedges(*distances(field.parameters, size))
     pulled = cut_patches(field.colour_map, size, stride)
-    painted = reconstruction(
-        u, wedge_colours(u, cut_patches(field.planes, size, stride), pulled, colour_weight)
-    )
+    painted = reconstruction(u, wedge_colours(u, cut_patches(field.planes, size, stride), pulled, colour_weight))
     drawn = boundary(*distances(field.parameters, size))
 
     field.sweep(0, 0.0, colour_weight)

@@ -17,6 +17,17 @@ import scotopic
 from scotopic import Match, Reason, ScotopicError
 from scotopic.errors import DeviceError, InputError, SettingsError
 from scotopic.io import write_png
+from scotopic.junctions.fit import plain_map
+from scotopic.matching import (
+    View,
+    aggregate,
+    check_views,
+    cost_volume,
+    jump_penalties,
+    scale_volume,
+    select,
+    spread_over_pixels,
+)
 
 QUICK: dict[str, Any] = {
     "preset": "paper", "patch_size": 12, "stride": 4, "search_steps": 2, "refine_steps": 6, "search_every": 3,
@@ -216,6 +227,36 @@ def test_what_lies_outside_the_right_view_is_not_kept() -> None:
     lost = result.mask[:, :12]  # their partners would lie 12 px and more outside
     wrong = np.abs(result.disparity[:, :12][lost] - 24) > 1
     assert wrong.sum() < 0.05 * lost.size
+
+
+def test_a_match_is_the_parts_of_the_method_put_together(noisy_pair: tuple[np.ndarray, np.ndarray]) -> None:
+    chosen = scotopic.resolve("fast", patch_size=16, stride=4, max_disparity=24, refine_steps=5, mask_right=True)
+    fit, matching = chosen.junctions, chosen.matching
+    views = []
+    for image in noisy_pair:
+        junctions = scotopic.fit_junctions(image, fit)
+        views.append(View(image, junctions, plain_map(image, junctions.parameters, fit, "cpu")))
+    pixels = []
+    for view, other, is_left in ((*views, True), (*views[::-1], False)):
+        volume = scale_volume(cost_volume(view, other, matching, is_left=is_left), matching)
+        chosen_patches = select(aggregate(volume, jump_penalties(view.junctions, matching), matching), matching)
+        pixels.append([spread_over_pixels(values, (96, 160), fit) for values in chosen_patches])
+    (left, left_margin), (right, _) = pixels
+    boundaries = [view.junctions.boundary_map for view in views]
+    checked = check_views(left, right, left_margin, *boundaries, matching)
+
+    result = scotopic.match(
+        *noisy_pair, "fast", patch_size=16, stride=4, max_disparity=24, refine_steps=5, mask_right=True
+    )
+
+    expected = {
+        "disparity_all": left, "right_disparity": right, "confidence": checked.confidence, "reason": checked.reason,
+        "left_image": noisy_pair[0], "right_image": noisy_pair[1], "left_boundaries": boundaries[0],
+        "right_boundaries": boundaries[1], "left_colours": views[0].junctions.colour_map,
+        "right_colours": views[1].junctions.colour_map,
+    }  # fmt: skip
+    for name, values in expected.items():
+        np.testing.assert_array_equal(getattr(result, name), values, err_msg=name)
 
 
 # The same whatever way it is asked for

@@ -199,9 +199,7 @@ def test_path_costs_of_two_patches_by_hand(device: str) -> None:
 
     # Six of eight directions bring nothing. To the second patch: stay, one step for 20 more, or jump for P2 of the
     # first, 60: 0, 20, 60, 60. To the first one: jump for P2 of the second, 30, cheaper than two steps: 30, 30, 20, 0.
-    np.testing.assert_array_equal(
-        total, 8 * volume.astype(np.int32) + [[[30, 30, 20, 0], [0, 20, 60, 60]]]
-    )
+    np.testing.assert_array_equal(total, 8 * volume.astype(np.int32) + [[[30, 30, 20, 0], [0, 20, 60, 60]]])
 
 
 @on_each_device
@@ -263,7 +261,8 @@ def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_flo
 
 
 @pytest.mark.parametrize(
-    ("shape", "grid"), [((20, 28), (8, 4)), ((23, 30), (8, 4)), ((21, 33), (7, 3)), ((9, 20), (9, 9)), ((10, 11), (5, 1))]
+    ("shape", "grid"),
+    [((20, 28), (8, 4)), ((23, 30), (8, 4)), ((21, 33), (7, 3)), ((9, 20), (9, 9)), ((10, 11), (5, 1))],
 )
 def test_a_pixel_gets_the_mean_of_the_patches_that_contain_it(shape: tuple[int, int], grid: tuple[int, int]) -> None:
     (height, width), (size, stride) = shape, grid
@@ -378,7 +377,9 @@ class TestCheckOfViews:
         margin = (random.exponential(300, (16, 40)) * (random.random((16, 40)) > 0.2)).astype(np.float32)
         boundaries = random.random((2, 16, 40), np.float32)
 
-        confidence = check_views(left, right, margin, *boundaries, MatchingSettings(min_disparity=-30, p1=p1)).confidence
+        confidence = check_views(
+            left, right, margin, *boundaries, MatchingSettings(min_disparity=-30, p1=p1)
+        ).confidence
 
         assert 0 <= confidence.min() < 0.01
         assert 0.1 < confidence.max() <= 1

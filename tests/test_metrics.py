@@ -216,7 +216,7 @@ def test_importing_the_metrics_loads_no_compiler() -> None:
 
 
 def test_rms_and_percentiles_of_a_hundred_and_one_known_errors() -> None:
-    errors = np.random.default_rng(0).permutation(101.0)[None]  # 0, 1, ..., 100 px
+    errors = np.random.default_rng(0).permutation(101).astype(float)[None]  # 0, 1, ..., 100 px
 
     result = score(errors, np.zeros((1, 101)), window=1)
 
@@ -390,17 +390,35 @@ PUBLISHED = {
 @pytest.mark.reference
 @pytest.mark.parametrize(("data_set", "name"), [(group, name) for group, names in SCENES.items() for name in names])
 def test_the_published_results_score_as_published(data_set: str, name: str) -> None:
+    """To the digits of the table, and where those hang on a pixel that the file leaves undecided, as far as it does.
+
+    The boundary maps are stored in 16 bits: where one reads as the number next to the threshold of 0.1, it cannot be
+    seen on which side the pixel was. Taking in an undecided pixel of error e moves a mean m over n by (e - m) / n.
+    """
     scene = reference_scene(data_set, name)
     shape = scene.truth.shape
     left, right = (
         spread_over_pixels(scene.patch_disparities[side], shape, JunctionSettings()) for side in ("left", "right")
     )
-    boundaries = scene.boundaries["left"], scene.boundaries["right"]
-    checked = check_views(left, right, np.zeros(shape, np.float32), *boundaries, MatchingSettings())
-    prediction = np.where(checked.reason == Reason.OK, left, np.nan)
+    boundaries = scene.boundaries["left"]
+    undecided = boundaries == np.float32(np.float16(0.1))
+    nothing = np.zeros(shape, np.float32)
 
-    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
+    def kept(boundaries: np.ndarray) -> np.ndarray:
+        checked = check_views(left, right, nothing, boundaries, scene.boundaries["right"], MatchingSettings())
+        return np.equal(checked.reason, Reason.OK)
 
-    found = [wide.coverage, *(value for each in (wide, point) for value in (each.epe, *each.bad.values()))]
-    digits = [2, 3, 2, 2, 2, 3, 2, 2, 2]
-    assert [round(value, places) for value, places in zip(found, digits, strict=True)] == list(PUBLISHED[name])
+    surely, perhaps = kept(boundaries), kept(np.where(undecided, 1.0, boundaries)) & undecided
+    assert perhaps.sum() <= 10
+    coverage, *published = PUBLISHED[name]
+
+    for window, figures in ((19, published[:4]), (1, published[4:])):
+        found = score(np.where(surely, left, np.nan), scene.truth, window)
+        doubtful = window_error(np.where(perhaps, left, np.nan), scene.truth, window)
+        doubtful = doubtful[~np.isnan(doubtful)]
+        assert found.coverage == pytest.approx(coverage, abs=0.005 + 100 * perhaps.mean())
+        slack = np.abs(doubtful - found.epe).sum() / found.pixels
+        assert found.epe == pytest.approx(figures[0], abs=0.0005 + slack)
+        for (limit, share), figure in zip(found.bad.items(), figures[1:], strict=True):
+            slack = np.abs(100.0 * (doubtful > limit) - share).sum() / found.pixels
+            assert share == pytest.approx(figure, abs=0.005 + slack)

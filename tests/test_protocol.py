@@ -61,7 +61,7 @@ def test_the_clean_image_is_the_one_under_the_noise_of_the_reference() -> None:
 
 
 def test_an_image_shrinks_by_area_averaging() -> None:
-    image = np.arange(16, dtype=np.float32).reshape(4, 4, 1) / 16
+    image = np.arange(16, dtype=np.float32).reshape(4, 4, 1) / np.float32(16)
 
     shrunk = shrink_image(image, 0.5)
 

@@ -1,6 +1,6 @@
 """The published results: maps and disparities that follow from the published parameters, and one scene end to end."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ VIEWS = [(data_set, name, side) for data_set, names in SCENES.items() for name i
 MATCHING = MatchingSettings(max_disparity=128)
 
 
-@cache
+@lru_cache(maxsize=4)  # two scenes: all sixteen views would fill the memory
 def view_from_published_parameters(data_set: str, name: str, side: str, device: str) -> View:
     """The view with the maps that its published parameters give."""
     scene = reference_scene(data_set, name)
@@ -74,7 +74,9 @@ def test_patch_disparities_follow_from_the_published_parameters(
 def test_of_all_patches_of_a_data_set_a_thousandth_may_differ(data_set: str, device: str) -> None:
     views = [(name, side) for name in SCENES[data_set] for side in SIDES]
     found = np.concatenate([patch_disparities(data_set, *view, device).ravel() for view in views])
-    published = np.concatenate([reference_scene(data_set, name).patch_disparities[side].ravel() for name, side in views])
+    published = np.concatenate(
+        [reference_scene(data_set, name).patch_disparities[side].ravel() for name, side in views]
+    )
 
     assert_maps_agree(found, published, 0, outliers=0.001)
 

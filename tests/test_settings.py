@@ -147,7 +147,14 @@ def test_an_empty_or_reversed_range_is_refused(first: int, last: int) -> None:
 
 @pytest.mark.parametrize(
     ("first", "last", "width", "resolved"),
-    [(0, None, 593, 128), (0, None, 100, 100), (-20, None, 100, 100), (0, 100, 100, 100), (-100, 1, 100, 1), (130, None, 200, 131)],
+    [
+        (0, None, 593, 128),
+        (0, None, 100, 100),
+        (-20, None, 100, 100),
+        (0, 100, 100, 100),
+        (-100, 1, 100, 1),
+        (130, None, 200, 131),
+    ],
 )
 def test_the_range_is_fixed_for_a_width(first: int, last: int | None, width: int, resolved: int) -> None:
     settings = MatchingSettings(min_disparity=first, max_disparity=last)

@@ -27,7 +27,7 @@ def resolve_device(device: str) -> str:
 
 
 def kernels(stage: str, device: str) -> ModuleType:
-    """Return the kernels of a stage (``junctions`` or ``matching``) for a device, imported on first use."""
+    """Return the kernels of a stage (``junctions``, ``matching``, ``evaluation``), imported on first use."""
     rest_idle_threads()
     module = f"scotopic.{stage}._{resolve_device(device)}"
     try:

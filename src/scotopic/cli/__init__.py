@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from scotopic.cli.benchmark import benchmark
 from scotopic.cli.commands import junctions, match, simulate
 from scotopic.cli.demo import demo
 from scotopic.cli.evaluate import evaluate
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (match, junctions, simulate, evaluate, demo, info):
+for command in (match, junctions, simulate, evaluate, benchmark, demo, info):
     app.command()(command)
 
 

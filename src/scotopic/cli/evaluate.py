@@ -122,7 +122,7 @@ def _judge(case: _Case, window: int, limits: list[float]) -> _Verdict:
     if answers.confidence is None:
         return _Verdict(own, edges, {}, None)
     kept = {share: at_coverage(answers.dense, answers.confidence, share / 100) for share in COVERAGES}
-    surest = {share: score(answer, truth, window, limits, region) for share, answer in kept.items()}
+    surest = {share: score(each, truth, window, limits, region) for share, each in kept.items()}
     curve = risk_coverage(answers.dense, answers.confidence, truth, window, limits, region, CURVE_POINTS)
     return _Verdict(own, edges, surest, curve)
 

@@ -5,8 +5,9 @@ Which size lies on disk is told, in this order, by
 1. what the user states (``size="quarter"``);
 2. the name of the folder: ``trainingF``, ``trainingH``, ``trainingQ``; ``<scene>-perfect`` and ``<scene>-imperfect``
    are published at full size alone;
-3. the width of the images. Full size is 2600 to 3000 px wide for every scene of 2014, so the three sizes do not
-   overlap (650 to 750 at a quarter). Two older scenes of the SDK are known by their names.
+3. the width of the images. Scenes of 2014 are 2300 to 3000 px wide at full size; the widest is less than twice the
+   narrowest, so the three sizes cannot be mistaken for each other. Two older, smaller scenes of the SDK, ArtL and
+   Teddy, are known by their names.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _SDK_FOLDERS = {"trainingF": 1.0, "trainingH": 0.5, "trainingQ": 0.25}
 _FILES = ("im0.png", "im1.png", "disp0.pfm", "disp0GT.pfm")
 _OFFICIAL = ("-perfect", "-imperfect")
 
-# Width of full size in px, with room for scenes that were cropped a little differently.
-_FULL_WIDTH = (2500.0, 3100.0)
+# Width of full size in px, with room: the two layouts crop differently. High must stay below twice low.
+_FULL_WIDTH = (1900.0, 3300.0)
 _OLDER_FULL_WIDTH = {"ArtL": (1300.0, 1400.0), "Teddy": (1750.0, 1850.0)}
 
 

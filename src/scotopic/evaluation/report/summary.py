@@ -8,7 +8,6 @@ curve.
 
 from __future__ import annotations
 
-import importlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.evaluation.methods.reported import REPORTED
 from scotopic.evaluation.records import Record
 from scotopic.evaluation.report.results import Group, Piece, Results
 
@@ -25,6 +25,7 @@ Kind = Literal["run", "ceiling", "reported"]
 
 # At its own mask a method competes with those that answer about as much: shares of the image, in percent.
 CLASSES = (("sparse", 10.0), ("partial", 70.0), ("dense", float("inf")))
+_REPORTED_NOISE = (2.0, 2.0)  # photons and read noise of the paper's tables
 # Coverages are shares of whole pixels: a curve's end that is the same number of pixels may differ by rounding.
 _SAME_COVERAGE = 1e-6
 
@@ -70,7 +71,9 @@ class Row:
     best
         What is shown in bold, as ``(mask, figure)``.
     note
-        A word on it, such as the coverage of a dense method as it was reported.
+        The coverage of a reported method where the paper has a word for it and no number.
+    spec
+        The method here that a reported one is to be held against, if any.
     """
 
     method: str
@@ -83,6 +86,7 @@ class Row:
     silent: int = 0
     best: frozenset[tuple[Mask, str]] = frozenset()
     note: str = ""
+    spec: str | None = None
 
     @property
     def coverage_class(self) -> str | None:
@@ -125,10 +129,9 @@ def tabulate(results: Results, group: Group, window: int) -> Table:
         reports for this data set, noise and window.
     """
     errors = ("epe", *(f"bad-{k}" for k in results.thresholds))
-    rows = [_row(group, method, window, results.reference, errors) for method in results.methods]
-    return Table(
-        group, window, results.reference, errors, (*mark_best(rows, errors, len(group.pieces)), *reported(group, window))
-    )
+    rows = [_row(group, method, window, results.reference) for method in results.methods]
+    ran = mark_best(rows, errors, len(group.pieces))
+    return Table(group, window, results.reference, errors, (*ran, *reported(group, window)))
 
 
 def average(values: Mapping[Piece, float | None]) -> Figure | None:
@@ -195,17 +198,14 @@ def mean_line(
     It is drawn only as far as every one of the curves goes, since a mean over fewer and fewer scenes along a line would
     show the scenes that drop out, not the method. Records without a curve do not count.
     """
-    curves = [curve for record in records if (curve := record.curves.get(str(window))) and curve["coverage"]]
+    curves = [curve for record in records if _line(curve := record.curves.get(str(window)) or {}, figure)]
     if not curves:
         return np.zeros(0), np.zeros(0)
     end = min(curve["coverage"][-1] for curve in curves)
     start = min(max(curve["coverage"][0] for curve in curves), end)
     at = np.geomspace(start, end, points) if start < end else np.array([end])
     at[-1] = end  # whatever the rounding of the logarithms
-    lines = [_line(curve, figure) for curve in curves]
-    return at, np.mean(
-        [np.interp(at, curve["coverage"], line) for curve, line in zip(curves, lines, strict=True)], axis=0
-    )
+    return at, np.mean([np.interp(at, curve["coverage"], _line(curve, figure)) for curve in curves], axis=0)
 
 
 def mark_best(rows: Sequence[Row], errors: Sequence[str], pieces: int) -> list[Row]:
@@ -268,19 +268,23 @@ def paired_difference(group: Group, method: str, base: str, window: int, name: s
 
 def reported(group: Group, window: int) -> list[Row]:
     """Return what the paper reports for a data set, noise and window (METHOD.md section 8); often nothing."""
-    try:
-        module = importlib.import_module("scotopic.evaluation.methods.reported")
-    except ImportError:
+    if (group.photons, group.read_noise) != _REPORTED_NOISE:
         return []
-    return module_rows(module, group, window)
+    rows = []
+    for found in REPORTED:
+        if (found.dataset, found.window) != (group.dataset, window):
+            continue
+        values = {"epe": found.epe, "bad-1": found.bad1, "bad-3": found.bad3, "bad-5": found.bad5}
+        if not isinstance(found.coverage, str):
+            values["coverage"] = found.coverage
+        own = {name: Figure(value, None, found.scenes) for name, value in values.items()}
+        name = f"{found.method} ({found.spec})" if found.spec else found.method
+        note = found.coverage if isinstance(found.coverage, str) else ""
+        rows.append(Row(name, "reported", own, note=note, spec=found.spec))
+    return rows
 
 
-def module_rows(module: Any, group: Group, window: int) -> list[Row]:
-    """Turn the reported figures into rows."""
-    return []
-
-
-def _row(group: Group, method: str, window: int, reference: str | None, errors: Sequence[str]) -> Row:
+def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
     scored = group.scored(method)
     own = {piece: own_figures(record, window) for piece, record in scored.items()}
     targets = {
@@ -306,8 +310,10 @@ def _averages(by_piece: Mapping[Piece, Mapping[str, float | None]]) -> dict[str,
     return {name: figure for name, figure in means.items() if figure is not None}
 
 
-def _line(curve: dict[str, Any], figure: str) -> Sequence[float]:
-    line: Sequence[float] = curve["epe"] if figure == "epe" else curve["bad"][figure.removeprefix("bad-")]
+def _line(curve: Mapping[str, Any], figure: str) -> Sequence[float]:
+    """The errors along a curve; empty where there are none."""
+    risks = curve.get("bad", {})
+    line: Sequence[float] = curve.get("epe", []) if figure == "epe" else risks.get(figure.removeprefix("bad-"), [])
     return line
 
 

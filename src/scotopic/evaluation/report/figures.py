@@ -1,0 +1,201 @@
+"""The plots, as data that the page hands to plotly: one line for each method, in one colour throughout."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scotopic.evaluation.report.results import Group, Results
+from scotopic.evaluation.report.summary import Figure, Row, Table, mean_line, tabulate
+from scotopic.evaluation.report.words import figure_name, number, unit
+
+Trace = dict[str, Any]
+
+# Okabe and Ito's colours, which colour-blind readers tell apart, a little darker where they were too pale for a line.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7a5fc4", "#7f8790")
+DASHES = ("solid", "dash", "dot")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot of the page.
+
+    Attributes
+    ----------
+    name
+        Its id in the page.
+    title
+        What stands above it.
+    x, y
+        Axes, in plotly's words.
+    views
+        What can be chosen to be shown: a label and its traces. Each trace has the number of its method in ``meta``.
+    """
+
+    name: str
+    title: str
+    x: dict[str, Any]
+    y: dict[str, Any]
+    views: tuple[tuple[str, list[Trace]], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        views = [{"label": label, "traces": traces} for label, traces in self.views]
+        return {"name": self.name, "x": self.x, "y": self.y, "views": views}
+
+
+def risk_coverage_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
+    """Return error over coverage for one data set: EPE and the first Bad-K, a view for each noise level and window."""
+    tables = [tabulate(results, group, window) for group in groups for window in results.shown_windows]
+    plots = []
+    for figure in _errors(results):
+        views = []
+        for table in tables:
+            traces: list[Trace] = []
+            for k, method in enumerate(results.methods):
+                at, line = mean_line(table.group.scored(method).values(), table.window, figure)
+                if at.size:
+                    traces.append(_line(results, k, at.tolist(), line.tolist(), figure, "coverage"))
+            traces += _own_masks(results, table, figure)
+            views.append((f"{table.group.noise}, W = {table.window}", traces))
+        coverage = {**_log_axis("coverage, % of the image"), "autorange": True}
+        title = f"{figure_name(figure)} over coverage"
+        plots.append(Plot(f"{name}-{figure}", title, coverage, _axis(figure), tuple(views)))
+    return plots
+
+
+def window_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
+    """Return error over the window of the metric for one data set, a view for each noise level; often none."""
+    if len(results.windows) < 2:
+        return []
+    axis = {"title": {"text": "window W, px"}, "tickvals": list(results.windows)}
+    return [
+        Plot(
+            f"{name}-{figure}",
+            f"{figure_name(figure)} over the window, own masks",
+            axis,
+            _axis(figure),
+            tuple(
+                (
+                    group.noise,
+                    _swept(
+                        results,
+                        [(float(window), tabulate(results, group, window)) for window in results.windows],
+                        lambda row, figure=figure: row.own.get(figure),  # type: ignore[misc]
+                        figure,
+                    ),
+                )
+                for group in groups
+            ),
+        )
+        for figure in _errors(results)
+    ]
+
+
+def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
+    """Return error and coverage over photons for one data set, a view for each read noise; often none."""
+    by_noise: dict[float, list[Group]] = {}
+    for group in groups:
+        by_noise.setdefault(group.read_noise, []).append(group)
+    sweeps = {noise: found for noise, found in by_noise.items() if len(found) > 1}
+    if not sweeps:
+        return []
+    window = results.headline
+    kinds: list[tuple[str, str, str, Callable[[Row], Figure | None]]] = [
+        ("own", "epe", f"EPE, W = {window}, own masks", lambda row: row.own.get("epe")),
+        ("coverage", "coverage", "coverage at own masks", lambda row: row.own.get("coverage")),
+    ]
+    if results.reference is not None:
+        title = f"EPE, W = {window}, at the coverage of {results.reference}"
+        kinds.insert(1, ("matched", "epe", title, lambda row: row.matched.get("epe")))
+    plots = []
+    for label, figure, title, pick in kinds:
+        views = []
+        for noise, found in sweeps.items():
+            tables = [(group.photons, tabulate(results, group, window)) for group in found]
+            views.append((f"read noise {noise:g}", _swept(results, tables, pick, figure)))
+        levels = sorted({group.photons for found in sweeps.values() for group in found})
+        axis = {**_log_axis("photons"), "tickvals": levels, "ticktext": [f"{level:g}" for level in levels]}
+        plots.append(Plot(f"{name}-{label}", title, axis, _axis(figure), tuple(views)))
+    return plots
+
+
+def style(results: Results, k: int) -> dict[str, Any]:
+    """Return the colour, dash and width of a method's line."""
+    return {
+        "color": COLOURS[k % len(COLOURS)],
+        "dash": DASHES[k // len(COLOURS) % len(DASHES)],
+        "width": 3 if results.methods[k] == results.reference else 2,
+    }
+
+
+def _errors(results: Results) -> list[str]:
+    return ["epe", f"bad-{results.thresholds[0]}"]
+
+
+def _swept(
+    results: Results, tables: Iterable[tuple[float, Table]], pick: Callable[[Row], Figure | None], figure: str
+) -> list[Trace]:
+    """One line for each method over what was swept, with gaps where it has no figure."""
+    swept = list(tables)
+    traces = []
+    for k, method in enumerate(results.methods):
+        rows = [(at, table.row(method), len(table.group.pieces)) for at, table in swept]
+        found = [pick(row) for _, row, _ in rows]
+        if any(found):
+            trace = _line(results, k, [at for at, *_ in rows], [f.mean if f else None for f in found], figure, "x")
+            trace |= {"mode": "lines+markers", "marker": {"size": 6}, "text": [_beside(*row[1:]) for row in rows]}
+            trace["hovertemplate"] = f"%{{y}} {unit(figure)}<br>%{{text}}<extra>%{{fullData.name}}</extra>"
+            traces.append(trace)
+    return traces
+
+
+def _beside(row: Row, pieces: int) -> str:
+    """What must be known beside an error: the coverage, and how many results are behind it."""
+    coverage, error = row.own.get("coverage"), row.own.get("epe")
+    words = [f"own coverage {number('coverage', coverage.mean)} %"] if coverage else []
+    return ", ".join(words + ([f"{error.pieces} of {pieces} results"] if error and error.pieces < pieces else []))
+
+
+def _own_masks(results: Results, table: Table, figure: str) -> list[Trace]:
+    """A point for each method where it stands at its own mask."""
+    traces = []
+    for k, method in enumerate(results.methods):
+        own = table.row(method).own
+        if figure in own and "coverage" in own and own["coverage"].mean > 0:
+            trace = _line(results, k, [own["coverage"].mean], [own[figure].mean], figure, "coverage")
+            trace |= {"mode": "markers", "marker": {"size": 10, "color": style(results, k)["color"]}}
+            trace["hovertemplate"] = trace["hovertemplate"].replace("<extra>", "<br>at its own mask<extra>")
+            traces.append(trace)
+    return traces
+
+
+def _line(results: Results, k: int, x: Sequence[float], y: Sequence[float | None], figure: str, across: str) -> Trace:
+    where = " at %{x:.3g} %" if across == "coverage" else ""
+    return {
+        "name": html.escape(results.methods[k]),  # plotly reads a little HTML in names
+        "meta": k,
+        "x": [_short(value) for value in x],
+        "y": [_short(value) for value in y],
+        "mode": "lines",
+        "line": style(results, k),
+        "hovertemplate": f"%{{y}} {unit(figure)}{where}<extra>%{{fullData.name}}</extra>",
+    }
+
+
+def _short(value: float | None) -> float | None:
+    """Enough digits for a screen."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _axis(figure: str) -> dict[str, Any]:
+    title = f"{figure_name(figure)}, {unit(figure)}".replace("Coverage", "coverage")
+    if unit(figure) == "px":
+        return {**_log_axis(title), "hoverformat": ".3g"}
+    return {"title": {"text": title}, "rangemode": "tozero", "hoverformat": ".3g"}
+
+
+def _log_axis(title: str) -> dict[str, Any]:
+    return {"title": {"text": title}, "type": "log", "dtick": "D2", "tickformat": "~r"}

@@ -1,0 +1,58 @@
+"use strict";
+(function () {
+  const plots = JSON.parse(document.getElementById("plots").textContent);
+  const hidden = new Set();
+  const chosen = {};
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  function axis(own) {
+    const drawn = { gridcolor: colour("--line"), linecolor: colour("--soft"), zeroline: false, automargin: true };
+    return Object.assign(drawn, own, { title: Object.assign({ standoff: 8 }, own.title) });
+  }
+
+  function draw(plot) {
+    const view = plot.views[chosen[plot.block] || 0];
+    const traces = view.traces.filter((trace) => !hidden.has(trace.meta));
+    const layout = {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
+      font: { family: "system-ui, sans-serif", size: 12, color: colour("--ink") },
+      margin: { l: 50, r: 12, t: 8, b: 44 }, xaxis: axis(plot.x), yaxis: axis(plot.y),
+    };
+    Plotly.react(plot.name, traces, layout, { responsive: true, displaylogo: false, displayModeBar: false });
+  }
+
+  function drawAll() { plots.forEach(draw); }
+
+  document.querySelectorAll("select[data-block]").forEach(function (select) {
+    select.selectedIndex = 0;
+    select.addEventListener("change", function () {
+      chosen[select.dataset.block] = select.selectedIndex;
+      plots.filter((plot) => plot.block === select.dataset.block).forEach(draw);
+    });
+  });
+  document.querySelectorAll(".key").forEach(function (key) {
+    key.addEventListener("click", function () {
+      const method = Number(key.dataset.method);
+      if (!hidden.delete(method)) hidden.add(method);
+      document.querySelectorAll('.key[data-method="' + method + '"]')
+        .forEach((other) => other.setAttribute("aria-pressed", String(!hidden.has(method))));
+      drawAll();
+    });
+  });
+  dark.addEventListener("change", drawAll);
+
+  const dialog = document.getElementById("large");
+  document.querySelectorAll(".panel img").forEach(function (image) {
+    image.addEventListener("click", function () {
+      dialog.firstElementChild.src = image.src;
+      dialog.firstElementChild.alt = image.alt;
+      dialog.showModal();
+    });
+  });
+  dialog.addEventListener("click", () => dialog.close());
+  drawAll();
+})();

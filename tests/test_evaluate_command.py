@@ -1,0 +1,310 @@
+"""``scotopic evaluate``: what it reads, what it says, how it fails."""
+
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from reference_data import data_folder
+from typer.testing import CliRunner, Result
+
+from scotopic.cli import app
+from scotopic.evaluation.curves import at_coverage, risk_coverage
+from scotopic.evaluation.metrics import score
+from scotopic.io import read_pfm, write_pfm, write_png
+from scotopic.matching import Reason
+from scotopic.result import Match
+from scotopic.settings import resolve
+
+SHAPE = (24, 36)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["evaluate", *(str(argument) for argument in arguments)])
+
+
+def as_json(*arguments: object) -> dict[str, Any]:
+    result = run(*arguments, "--json", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@pytest.fixture
+def maps(tmp_path: Path) -> dict[str, np.ndarray]:
+    """A truth, a prediction with holes and a confidence, in every format, in multiples of 1/256 px."""
+    random = np.random.default_rng(0)
+    truth = random.integers(1 * 256, 30 * 256, SHAPE) / np.float32(256)
+    dense = np.clip(truth + random.integers(-600, 600, SHAPE) / 256, 1 / 256, 60).astype(np.float32)
+    prediction = np.where(random.random(SHAPE) < 0.4, np.float32(np.nan), dense)
+    truth = np.where(random.random(SHAPE) < 0.2, np.float32(np.nan), truth).astype(np.float32)
+    confidence = random.random(SHAPE).astype(np.float32)
+    for name, values in (("truth", truth), ("prediction", prediction)):
+        write_pfm(tmp_path / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
+        write_png(tmp_path / f"{name}.png", np.nan_to_num(values * 256).astype(np.uint16))
+        np.savez(tmp_path / f"{name}.npz", disparity=values)
+    write_pfm(tmp_path / "confidence.pfm", confidence)
+    region = np.where(np.arange(SHAPE[1]) < 20, 255, 128).astype(np.uint8) + np.zeros((SHAPE[0], 1), np.uint8)
+    write_png(tmp_path / "region.png", region)
+    return {"truth": truth, "prediction": prediction, "confidence": confidence, "dense": dense}
+
+
+@pytest.mark.parametrize("first", ["pfm", "png", "npz"])
+@pytest.mark.parametrize("second", ["pfm", "png", "npz"])
+def test_every_format_gives_the_same_figures(
+    maps: dict[str, np.ndarray], tmp_path: Path, first: str, second: str
+) -> None:
+    found = as_json(tmp_path / f"prediction.{first}", tmp_path / f"truth.{second}")
+
+    assert [each["window_px"] for each in found["scores"]] == [19, 1]
+    for each in found["scores"]:
+        expected = score(maps["prediction"], maps["truth"], each["window_px"])
+        assert each["epe_px"] == expected.epe
+        assert each["rms_px"] == expected.rms
+        assert (each["a50_px"], each["a90_px"], each["a99_px"]) == (expected.a50, expected.a90, expected.a99)
+        assert (each["bad_1_percent"], each["bad_5_percent"]) == (expected.bad[1], expected.bad[5])
+        assert each["coverage_percent"] == expected.coverage
+        assert (each["pixels"], each["truth_pixels"]) == (expected.pixels, expected.truth_pixels)
+        assert each["invalid_percent_of_truth"] == expected.invalid
+        assert each["total_3_percent_of_truth"] == expected.total[3]
+        assert sum(part["pixels"] for part in each["by_edge_distance"]) == expected.pixels
+        assert each["risk_coverage"] is None
+    assert (found["width"], found["height"]) == (SHAPE[1], SHAPE[0])
+
+
+def test_window_and_thresholds_are_those_asked_for(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    found = as_json(
+        tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 5, "--window", 3, "--thresholds", "0.5,2"
+    )
+
+    assert [each["window_px"] for each in found["scores"]] == [5, 3]
+    expected = score(maps["prediction"], maps["truth"], 5, (0.5, 2))
+    assert found["scores"][0]["bad_0.5_percent"] == expected.bad[0.5]
+    assert found["scores"][0]["bad_2_percent"] == expected.bad[2]
+    assert "bad_1_percent" not in found["scores"][0]
+
+
+def test_a_confidence_adds_matched_coverage_and_the_ranking(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    found = as_json(
+        *(tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 1),
+        *("--confidence", tmp_path / "confidence.pfm"),
+    )["scores"][0]
+
+    curve = risk_coverage(maps["prediction"], maps["confidence"], maps["truth"], points=100)
+    assert found["risk_coverage"]["aurc_epe_px"] == curve.aurc
+    assert found["risk_coverage"]["ause_epe_px"] == curve.ause
+    assert found["risk_coverage"]["ause_bad_3_percent"] == curve.bad_area[3].ause
+    assert found["risk_coverage"]["points"]["coverage_percent"] == curve.coverage.tolist()
+    assert found["risk_coverage"]["points"]["oracle_epe_px"] == curve.oracle_epe.tolist()
+    tenth = next(each for each in found["surest"] if each["asked_percent"] == 10)
+    expected = score(at_coverage(maps["prediction"], maps["confidence"], 0.1), maps["truth"], 1)
+    assert (tenth["epe_px"], tenth["coverage_percent"]) == (expected.epe, expected.coverage)
+    # Not all pixels have an answer: what was reached is said, not what was asked for.
+    everything = next(each for each in found["surest"] if each["asked_percent"] == 100)
+    assert everything["coverage_percent"] == found["coverage_percent"] < 100
+
+
+def test_a_region_of_255_judges_those_pixels_only(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    found = as_json(
+        tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 3, "--region", tmp_path / "region.png"
+    )["scores"][0]
+
+    region = np.zeros(SHAPE, bool)
+    region[:, :20] = True
+    expected = score(maps["prediction"], maps["truth"], 3, region=region)
+    assert (found["epe_px"], found["coverage_percent"]) == (expected.epe, expected.coverage)
+
+
+def test_a_region_of_zeros_and_ones_means_the_ones(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    ones = np.zeros(SHAPE, np.uint8)
+    ones[:, :20] = 1
+    write_png(tmp_path / "ones.png", ones)
+    arguments = (tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--region")
+
+    assert (
+        as_json(*arguments, tmp_path / "ones.png")["scores"] == as_json(*arguments, tmp_path / "region.png")["scores"]
+    )
+
+
+def test_a_folder_of_match_and_its_npz_bring_every_answer_and_their_confidence(
+    maps: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    image = np.zeros((*SHAPE, 1), np.float32)
+    reason = np.where(np.isnan(maps["prediction"]), Reason.LEFT_RIGHT, Reason.OK).astype(np.uint8)
+    empty = Match.empty(image, image, resolve("paper", max_disparity=16), Reason.NO_STRUCTURE)
+    kept = {
+        name: getattr(empty, name)
+        for name in (
+            *("right_disparity", "left_image", "right_image", "left_boundaries", "right_boundaries"),
+            *("left_colours", "right_colours", "settings"),
+        )
+    }
+    match = Match(
+        disparity=maps["prediction"],
+        disparity_all=maps["dense"],
+        confidence=maps["confidence"],
+        reason=reason,
+        **kept,
+    )
+    match.save(tmp_path / "out")
+
+    folder = as_json(tmp_path / "out", tmp_path / "truth.pfm", "--window", 1)["scores"][0]
+    file = as_json(tmp_path / "out" / "match.npz", tmp_path / "truth.pfm", "--window", 1)["scores"][0]
+
+    assert folder == file
+    assert folder["epe_px"] == score(maps["prediction"], maps["truth"], 1).epe
+    curve = risk_coverage(maps["dense"], maps["confidence"], maps["truth"])
+    assert folder["risk_coverage"]["aurc_epe_px"] == curve.aurc
+    assert folder["risk_coverage"]["points"]["coverage_percent"][-1] == 100.0
+
+
+def test_a_png_is_divided_by_what_was_said(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    write_png(tmp_path / "hundredths.png", np.full(SHAPE, 500, np.uint16))
+    write_png(tmp_path / "bytes.png", np.full(SHAPE, 12, np.uint8))
+    write_pfm(tmp_path / "five.pfm", np.full(SHAPE, 5.0, np.float32))
+
+    def epe(*arguments: object) -> float:
+        return float(as_json(*arguments, "--window", 1)["scores"][0]["epe_px"])
+
+    assert epe(tmp_path / "five.pfm", tmp_path / "hundredths.png", "--png-scale", 100) == 0.0
+    assert epe(tmp_path / "bytes.png", tmp_path / "hundredths.png", "--png-scale", "4,100") == 2.0
+
+
+def test_the_tables_show_coverage_beside_every_error_and_what_is_lost(
+    maps: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+    result = run(tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--confidence", tmp_path / "confidence.pfm")
+
+    assert result.exit_code == 0, result.output
+    wide = score(maps["prediction"], maps["truth"], 19)
+    row = next(line.split() for line in result.stdout.splitlines() if line.split()[:3] == ["as", "given", "19"])
+    assert row[3:5] == [f"{wide.coverage:.1f}", f"{wide.epe:.2f}"]
+    for heading in ("coverage", "EPE", "RMS", "A99", "Bad-5", "invalid", "total 3", "surest 10 %", "AURC", "AUSE"):
+        assert heading in result.stdout
+    assert f"{wide.total[1]:.1f}" in result.stdout
+
+
+def test_quiet_prints_nothing(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    result = run(tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--quiet")
+
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_a_prediction_without_an_answer_is_scored_as_none_not_as_perfect(
+    maps: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    write_pfm(tmp_path / "empty.pfm", np.full(SHAPE, np.inf, np.float32))
+
+    found = as_json(tmp_path / "empty.pfm", tmp_path / "truth.pfm", "--confidence", tmp_path / "confidence.pfm")
+    shown = run(tmp_path / "empty.pfm", tmp_path / "truth.pfm")
+
+    assert found["scores"][0]["epe_px"] is None
+    assert found["scores"][0]["coverage_percent"] == 0.0
+    assert found["scores"][0]["total_5_percent_of_truth"] == 100.0
+    assert found["scores"][0]["risk_coverage"]["aurc_epe_px"] is None
+    assert "none" in shown.stdout
+
+
+@pytest.mark.reference
+def test_a_middlebury_truth_against_itself_is_perfect_where_it_is_seen() -> None:
+    folder = data_folder() / "data" / "middlebury2014_q"
+    scene = next(path for path in sorted(folder.iterdir()) if (path / "mask0nocc.png").exists())
+    truth = scene / "disp0.pfm"
+
+    found = as_json(truth, truth, "--window", 1, "--region", scene / "mask0nocc.png")["scores"][0]
+
+    assert found["epe_px"] == 0.0
+    assert found["invalid_percent_of_truth"] == 0.0
+    assert 50 < 100 * found["pixels"] / read_pfm(truth).size < 100
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+class Trap:
+    """Unpickling this would leave a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def make_bad_files(folder: Path) -> None:
+    whole = (folder / "truth.pfm").read_bytes()
+    (folder / "cut.pfm").write_bytes(whole[:-100])
+    (folder / "cut.png").write_bytes((folder / "truth.png").read_bytes()[:-100])
+    (folder / "cut.npz").write_bytes((folder / "truth.npz").read_bytes()[:-100])
+    (folder / "text.npz").write_text("not a zip file")
+    np.savez(folder / "keys.npz", depth=np.ones(SHAPE))
+    np.savez(folder / "stack.npz", disparity=np.ones((2, *SHAPE)))
+    np.savez(folder / "words.npz", disparity=np.full(SHAPE, "far"))
+    trapped = np.empty(1, object)
+    trapped[0] = Trap(folder / "sprung")
+    np.savez(folder / "pickle.npz", disparity=trapped)
+    with (folder / "raw.npz").open("wb") as file:
+        pickle.dump(Trap(folder / "sprung"), file)
+    (folder / "nothing").mkdir()
+    write_pfm(folder / "smaller.pfm", np.ones((SHAPE[0] - 1, SHAPE[1]), np.float32))
+    write_pfm(folder / "unknown.pfm", np.full(SHAPE, np.inf, np.float32))
+    write_pfm(folder / "colour.pfm", np.ones((*SHAPE, 3), np.float32))
+    write_png(folder / "bytes.png", np.ones(SHAPE, np.uint8))
+    write_png(folder / "dark.png", np.full(SHAPE, 128, np.uint8))
+    assert cv2.imwrite(str(folder / "alpha.png"), np.ones((*SHAPE, 4), np.uint8))
+
+
+BAD: dict[str, tuple[list[str], str]] = {
+    "missing prediction": (["absent.pfm", "truth.pfm"], "absent.pfm.*No such file"),
+    "missing truth": (["prediction.pfm", "absent.npz"], "absent.npz.*No such file"),
+    "folder without a match": (["nothing", "truth.pfm"], "nothing.*match.npz.*No such file"),
+    "cut PFM": (["prediction.pfm", "cut.pfm"], "cut.pfm.*cut short"),
+    "cut PNG": (["cut.png", "truth.pfm"], "cut.png.*no readable image"),
+    "cut NPZ": (["cut.npz", "truth.pfm"], "cut.npz.*readable NPZ"),
+    "no NPZ": (["text.npz", "truth.pfm"], "text.npz.*readable NPZ"),
+    "pickled array": (["pickle.npz", "truth.pfm"], "pickle.npz.*readable NPZ"),
+    "pickle": (["raw.npz", "truth.pfm"], "raw.npz.*readable NPZ"),
+    "other keys": (["keys.npz", "truth.pfm"], "keys.npz.*no 'disparity'"),
+    "stack": (["stack.npz", "truth.pfm"], "stack.npz.*shape"),
+    "words": (["words.npz", "truth.pfm"], "words.npz.*type"),
+    "colour": (["colour.pfm", "truth.pfm"], "colour.pfm.*one channel"),
+    "alpha": (["alpha.png", "truth.pfm"], "alpha.png.*alpha"),
+    "8 bits": (["bytes.png", "truth.pfm"], "bytes.png.*8 bits.*--png-scale"),
+    "wrong size": (["prediction.pfm", "smaller.pfm"], "smaller.pfm.*36 x 23 px.*36 x 24 px.*prediction.pfm"),
+    "no truth": (["prediction.pfm", "unknown.pfm"], "unknown.pfm.*no known disparity"),
+    "size of the confidence": (["prediction.pfm", "truth.pfm", "--confidence", "smaller.pfm"], "smaller.pfm.*36 x 23"),
+    "no confidence": (["prediction.pfm", "truth.pfm", "--confidence", "keys.npz"], "keys.npz.*no 'confidence'"),
+    "size of the region": (["prediction.pfm", "truth.pfm", "--region", "smaller.pfm"], "smaller.pfm.*36 x 23"),
+    "empty region": (["prediction.pfm", "truth.pfm", "--region", "dark.png"], "dark.png.*255"),
+    "even window": (["prediction.pfm", "truth.pfm", "--window", "4"], "window.*found 4.*odd"),
+    "negative threshold": (["prediction.pfm", "truth.pfm", "--thresholds", "1,-3"], "thresholds.*-3"),
+    "no threshold": (["prediction.pfm", "truth.pfm", "--thresholds", "one"], "--thresholds.*'one'"),
+    "no scale": (["prediction.png", "truth.pfm", "--png-scale", "0"], "--png-scale.*'0'"),
+    "three scales": (["prediction.png", "truth.pfm", "--png-scale", "1,2,3"], "--png-scale.*'1,2,3'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_that_names_it_and_exit_code_2(
+    maps: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    make_bad_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    arguments, message = BAD[case]
+
+    result = run(*arguments, "--quiet")
+
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    line = result.stderr.removesuffix("\n")
+    assert "\n" not in line
+    assert line.startswith("error: ")
+    assert re.search(message, line), line
+    assert not (tmp_path / "sprung").exists()
