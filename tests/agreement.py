@@ -30,6 +30,7 @@ def assert_maps_agree(actual: ArrayLike, expected: ArrayLike, tolerance: float, 
     if off.mean() > outliers:
         worst = np.unravel_index(int(np.argmax(difference)), difference.shape)
         raise AssertionError(
-            f"{off.sum()} of {off.size} values ({off.mean():.4%}) differ by more than {tolerance:g}, {outliers:.4%} may; "
-            f"the worst by {difference[worst]:g} at {tuple(map(int, worst))}: {actual[worst]} for {expected[worst]}"
+            f"{off.sum()} of {off.size} values ({off.mean():.4%}) differ by more than {tolerance:g}, "
+            f"at most {outliers:.4%} may; the worst by {difference[worst]:g} at {tuple(map(int, worst))}: "
+            f"{actual[worst]} for {expected[worst]}"
         )

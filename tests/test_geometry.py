@@ -186,7 +186,7 @@ def test_a_patch_painted_by_its_own_junction_has_no_data_term() -> None:
     u = wedges_of(CORNER, 16)
     image = reconstruction(u, np.array([[0.2, 0.4, 0.9], [0.8, 0.1, 0.3], [0.5, 0.5, 0.5]]))
     hard = np.where(pixel_coordinates(17)[0] > 0.03, 0.9, 0.1)[..., None]  # no pixel within 3 eta of the edge at 0.0625
-    across = EDGE + [0, 0, 0, 0.0625, 0]
+    across = EDGE + np.array([0, 0, 0, 0.0625, 0])
 
     assert objective(across, hard) < 0.02 < objective(CORNER, hard)
     # Not zero: colours are means, and soft wedges mix them.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scotopic.cli import options
 from scotopic.cli.session import answer, write_json
 from scotopic.errors import OutputError, SettingsError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Many = Annotated[list[str], typer.Option("--method", help="Run this method instead of the plan's; may be repeated.")]
 
@@ -61,10 +64,41 @@ def benchmark(
     page = write_report(out)
     answer(
         json.loads((out / "results.json").read_text()),
-        [f"{status.done} results, {status.resumed} of them from an earlier run", f"the report is {page}"],
+        [
+            *_tables(out),
+            f"{status.done} results, {status.resumed} of them from an earlier run",
+            f"the report is {page}",
+        ],
         quiet=quiet,
         as_json=as_json,
     )
+
+
+def _tables(folder: Path) -> list[Table]:
+    """Return the tables of a folder of results for the terminal: own masks, each window, coverage beside every error."""
+    from rich.table import Table
+
+    from scotopic.evaluation.report.results import read_results
+    from scotopic.evaluation.report.summary import tabulate
+    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number
+
+    results = read_results(folder)
+    drawn = []
+    for group in results.groups:
+        for window in results.shown_windows:
+            table = tabulate(results, group, window)
+            columns = [*table.errors, "coverage"]
+            sheet = Table(title=f"{dataset_name(group.dataset)}, {group.noise}, W = {window}", title_justify="left")
+            sheet.add_column("method")
+            for name in columns:
+                sheet.add_column(figure_name(name), justify="right")
+            for row in table.rows:
+                if row.kind != "reported":
+                    cells = (number(name, row.own[name].mean) if name in row.own else GAP for name in columns)
+                    gaps = f" ({row.failed + row.missing} missing)" if row.failed + row.missing else ""
+                    sheet.add_row(row.method + gaps, *cells)
+            drawn.append(sheet)
+    return drawn
 
 
 def _in_words(status: object) -> str:

@@ -42,7 +42,8 @@ class Ours:
 
     Notes
     -----
-    ``dense`` is the disparity of every pixel before masking, ``confidence`` that of :class:`scotopic.Match`.
+    ``dense`` is the disparity of every pixel before masking. ``confidence`` is that of :class:`scotopic.Match`, plus 1
+    where the pixel is kept, so that the curve passes through the method's own mask.
     """
 
     def __init__(self, preset: str, ablations: tuple[str, ...] = ()) -> None:
@@ -75,7 +76,8 @@ class Ours:
         start = time.perf_counter()
         found = match(*images, **options)
         seconds += time.perf_counter() - start
-        return Prediction(found.disparity, found.disparity_all, found.confidence, seconds)
+        # What the method keeps is what it trusts most: its mask first, then the rest, each by confidence.
+        return Prediction(found.disparity, found.disparity_all, found.confidence + found.mask, seconds)
 
 
 def _fields(images: tuple[Map, Map], settings: JunctionSettings) -> tuple[Fields, float]:

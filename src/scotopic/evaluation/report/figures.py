@@ -105,7 +105,7 @@ def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Pl
     window = results.headline
     kinds: list[tuple[str, str, str, Callable[[Row], Figure | None]]] = [
         ("own", "epe", f"EPE, W = {window}, own masks", lambda row: row.own.get("epe")),
-        ("coverage", "coverage", "coverage at own masks", lambda row: row.own.get("coverage")),
+        ("coverage", "coverage", "Coverage at own masks", lambda row: row.own.get("coverage")),
     ]
     if results.reference is not None:
         title = f"EPE, W = {window}, at the coverage of {results.reference}"

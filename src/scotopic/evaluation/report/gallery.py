@@ -213,8 +213,8 @@ def _ends(truth: NDArray[Any] | None, maps: list[NDArray[Any]], task: Task) -> t
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file, none where it is missing or broken: the page shows the gap."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error):
         return {}
 
@@ -230,6 +230,6 @@ def _data_uri(kind: str, data: bytes) -> str:
 
 def ticks(ends: tuple[float, float], count: int = 5) -> Iterator[tuple[float, str]]:
     """Yield evenly spaced places in [0, 1] along a scale with their labels."""
-    digits = 0 if ends[1] - ends[0] >= 2 * count else 1
+    digits = 0 if ends[1] - ends[0] >= count - 1 else 1
     for k in range(count):
         yield k / (count - 1), f"{ends[0] + (ends[1] - ends[0]) * k / (count - 1):.{digits}f}"

@@ -22,6 +22,9 @@
       font: { family: "system-ui, sans-serif", size: 12, color: colour("--ink") },
       margin: { l: 50, r: 12, t: 8, b: 44 }, xaxis: axis(plot.x), yaxis: axis(plot.y),
     };
+    const heights = traces.flatMap((trace) => trace.y).filter((value) => value > 0);
+    // Ticks at 1, 2, 5, 10 ... would leave a short stretch of a logarithmic axis without any.
+    if (plot.y.type === "log" && Math.max(...heights) < 8 * Math.min(...heights)) delete layout.yaxis.dtick;
     Plotly.react(plot.name, traces, layout, { responsive: true, displaylogo: false, displayModeBar: false });
   }
 

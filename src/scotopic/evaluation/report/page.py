@@ -95,7 +95,7 @@ def _in_one_sentence(results: Results) -> str:
         f"{count(len(results.methods), 'method')} on {count(len(scenes), 'scene')} of "
         f"{count(len(datasets), 'data set')}, {count(len(noises), 'noise level')}, {count(len(seeds), 'seed')}: "
     )
-    lacking = [f"{count} {what}" for count, what in ((failed, "failed"), (missing, "not run")) if count]
+    lacking = [f"{lost} {what}" for lost, what in ((failed, "failed"), (missing, "not run")) if lost]
     if not lacking:
         return words + f"all {wanted} results."
     gaps = f' (<a href="#gaps">{", ".join(lacking)}</a>)'
@@ -116,8 +116,8 @@ def _in_short(results: Results, tables: Sequence[Table]) -> str:
         beside = "" if itself or not reference else f" (the reference itself: {number('epe', reference.mean)} px)"
         lines.append(
             f"<li>{escape(dataset_name(table.group.dataset))}, {table.group.noise}: at "
-            f"{number('coverage', coverage.mean)} % coverage, matched to {escape(results.reference)}, the least EPE (W = "
-            f"{table.window}) is {number('epe', best.mean)} px, by {names}{beside}.</li>"
+            f"{number('coverage', coverage.mean)} % coverage, matched to {escape(results.reference)}, the least EPE "
+            f"(W = {table.window}) of a method without gaps is {number('epe', best.mean)} px, by {names}{beside}.</li>"
         )
     return f"<ul>{''.join(lines)}</ul>" if lines else ""
 
@@ -174,7 +174,8 @@ def _gaps(results: Results) -> str:
     )
     table = (
         '<div class="scroll"><table><thead><tr><th scope="col">Method</th><th scope="col" class="left">Data set</th>'
-        f'<th scope="col">What happened</th><th scope="col">Where</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        '<th scope="col" class="left">What happened</th><th scope="col" class="left">Where</th>'
+        f"</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     remarks = "".join(f'<p class="missing">{escape(remark)}</p>' for remark in results.remarks)
     return (table if rows else "") + remarks

@@ -278,9 +278,8 @@ def reported(group: Group, window: int) -> list[Row]:
         if not isinstance(found.coverage, str):
             values["coverage"] = found.coverage
         own = {name: Figure(value, None, found.scenes) for name, value in values.items()}
-        name = f"{found.method} ({found.spec})" if found.spec else found.method
         note = found.coverage if isinstance(found.coverage, str) else ""
-        rows.append(Row(name, "reported", own, note=note, spec=found.spec))
+        rows.append(Row(found.method, "reported", own, note=note, spec=found.spec))
     return rows
 
 

@@ -24,8 +24,8 @@ def draw_tables(results: Results, tables: Sequence[Table]) -> str:
     """Return every table that is shown, with the words that say how to read them."""
     matched = (
         f" At matched coverage every method keeps as many of its surest pixels, by its own confidence, as "
-        f"<b>{escape(results.reference)}</b> answers on the same scene, noise and seed; a method that has no more answers "
-        "to give shows a gap there. "
+        f"<b>{escape(results.reference)}</b> answers on the same scene, noise and seed; a method that has no "
+        "more answers to give shows a gap there. "
         if results.reference
         else " "
     )
@@ -63,14 +63,15 @@ def _table(table: Table) -> str:
     heads = "".join(_head(name, k == 0) for _ in masks for k, name in enumerate(columns))
     pieces = len(table.group.pieces)
     lines = []
+    width = 1 + len(masks) * len(columns) + len(areas) + 1
     for k, row in enumerate(table.rows):
-        is_first = row.kind == "reported" and (k == 0 or table.rows[k - 1].kind != "reported")
+        if row.kind == "reported" and (k == 0 or table.rows[k - 1].kind != "reported"):
+            lines.append(_divider(row, width))
         cells = "".join(
             _cell(row, mask, name, pieces, name == columns[0]) for mask, _ in masks for name in columns
         ) + "".join(_cell(row, "own", name, pieces, name == "aurc") for name in areas)
         time = seconds(row.seconds.mean) if row.seconds else "" if row.kind == "reported" else GAP
-        kind = f"{row.kind}{' first-reported' if is_first else ''}"
-        lines.append(f'<tr class="{kind}">{_row_head(row, pieces)}{cells}<td class="start">{time}</td></tr>')
+        lines.append(f'<tr class="{row.kind}">{_row_head(row, pieces)}{cells}<td class="start">{time}</td></tr>')
     return (
         f'<div class="scroll"><table><thead><tr class="over"><th></th>{over}'
         f'<th colspan="2" class="start" scope="colgroup">Whole curve</th><th class="start"></th></tr>'
@@ -85,9 +86,15 @@ def _head(name: str, is_first: bool) -> str:
     return f'<th scope="col"{edge}>{escape(figure_name(name))}<small>{unit(name)}</small></th>'
 
 
+def _divider(row: Row, width: int) -> str:
+    words = f"Reported by the paper, {row.own['epe'].pieces} scenes"
+    return f'<tr class="divider"><th><span class="name">{words}</span></th><td colspan="{width - 1}"></td></tr>'
+
+
 def _row_head(row: Row, pieces: int) -> str:
-    scenes = f", {row.own['epe'].pieces} scenes" if row.kind == "reported" else ""
-    tag = "" if row.kind == "run" else f'<small class="tag">{row.kind}{scenes}</small>'
+    tag = '<small class="tag">ceiling</small>' if row.kind == "ceiling" else ""
+    if row.kind == "reported" and row.spec:
+        tag = f'<small class="tag">compare {escape(row.spec)}</small>'
     lacking = "" if row.kind == "reported" else what_is_lacking(row, pieces)
     few = f'<small class="few">{lacking}</small>' if lacking else ""
     return f'<th scope="row"><span class="name" title="{escape(row.method)}">{escape(row.method)}</span>{tag}{few}</th>'
@@ -139,7 +146,9 @@ def draw_ablations(results: Results) -> str:
                     for name in names
                 )
                 lines.append(f"<tr>{_row_head(row, len(group.pieces))}{cells}</tr>")
-            for row in (row for row in table.rows if row.kind == "reported" and row.spec in (base, *others)):
+            known = [row for row in table.rows if row.kind == "reported" and row.spec in (base, *others)]
+            lines += [_divider(known[0], 1 + 2 * len(names))] if known else []
+            for row in known:
                 cells = "".join(_cell(row, "own", name, 0, True) + "<td></td>" for name in names)
                 lines.append(f'<tr class="reported">{_row_head(row, 0)}{cells}</tr>')
         parts.append(

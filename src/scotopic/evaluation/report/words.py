@@ -92,7 +92,7 @@ def seconds(value: float) -> str:
 def what_is_lacking(row: Row, pieces: int) -> str:
     """Return how many results a row rests on and what became of the others; nothing where all are there."""
     kinds = (("failed", row.failed), ("not run", row.missing), ("without an answer", row.silent))
-    words = [f"{count} {kind}" for kind, count in kinds if count]
+    words = [f"{found} {kind}" for kind, found in kinds if found]
     return f"{pieces - row.failed - row.missing} of {pieces}: {', '.join(words)}" if words else ""
 
 
