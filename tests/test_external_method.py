@@ -50,8 +50,8 @@ def test_a_png_is_divided_by_256_with_zero_unknown(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(tmp_path).disparity, np.where(VALUES == 0, np.nan, VALUES))
 
 
-@pytest.mark.parametrize("name", ["disparity", "anything"])
-def test_an_npz_is_read_by_name_or_by_being_the_only_array(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["disparity", "arr_0"])
+def test_an_npz_is_read_by_name_or_by_having_none(tmp_path: Path, name: str) -> None:
     np.savez(tmp_path / "shifted.npz", **{name: with_unknown(np.nan).astype(np.float64)})
 
     np.testing.assert_array_equal(read(tmp_path).disparity, with_unknown(np.nan))
@@ -103,8 +103,8 @@ def test_a_missing_map_is_named_with_both_places(tmp_path: Path) -> None:
 
 def test_maps_of_another_size_are_refused_with_the_file_and_both_sizes(tmp_path: Path) -> None:
     write_pfm(tmp_path / "shifted.pfm", np.zeros((8, 10), np.float32))
-    assert "(8, 10)" in refusal(tmp_path)
-    assert "(4, 5)" in refusal(tmp_path)
+    assert "10 x 8 px" in refusal(tmp_path)
+    assert "5 x 4 px" in refusal(tmp_path)
     assert "shifted.pfm" in refusal(tmp_path)
 
     write_pfm(tmp_path / "shifted.pfm", np.zeros((4, 5, 3), np.float32))
@@ -112,14 +112,14 @@ def test_maps_of_another_size_are_refused_with_the_file_and_both_sizes(tmp_path:
 
     write_pfm(tmp_path / "shifted.pfm", VALUES)
     write_pfm(tmp_path / "shifted_confidence.pfm", VALUES[:2])
-    assert "confidence of shape (2, 5)" in refusal(tmp_path)
+    assert "5 x 2 px" in refusal(tmp_path)
     assert "shifted_confidence.pfm" in refusal(tmp_path)
 
 
 def test_a_png_of_8_bits_is_refused(tmp_path: Path) -> None:
     write_png(tmp_path / "shifted.png", VALUES.astype(np.uint8))
 
-    assert "uint8" in refusal(tmp_path)
+    assert "8 bits" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and then nothing", b"Pf\n5 4\n-1\n"])
@@ -139,9 +139,9 @@ def test_an_npz_with_pickled_objects_is_refused_and_not_unpickled(tmp_path: Path
 @pytest.mark.parametrize(
     ("arrays", "found"),
     [
-        ({"a": VALUES, "b": VALUES}, "no array 'disparity'"),
-        ({"disparity": VALUES.astype(str)}, "expected numbers"),
-        ({"disparity": VALUES + 1j}, "expected numbers"),
+        ({"a": VALUES, "b": VALUES}, "no 'disparity'"),
+        ({"disparity": VALUES.astype(str)}, "channel of numbers"),
+        ({"disparity": VALUES + 1j}, "channel of numbers"),
     ],
 )
 def test_an_npz_without_a_map_of_numbers_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], found: str) -> None:

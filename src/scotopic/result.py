@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
@@ -13,20 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, ScotopicError
-from scotopic.io import atomic_path, claim_folder, write_pfm, write_png
+from scotopic.errors import InputError, SettingsError
+from scotopic.io import atomic_path, claim_folder, read_npz, write_pfm, write_png
 from scotopic.matching.consistency import Reason
 from scotopic.settings import Settings
 
 Map = NDArray[np.float32]
 
 FORMAT = 1  #: version of ``match.npz``; raised when its contents change, and older ones keep opening
-
-# All that NumPy and the zip reader raise on damaged files.
-_UNREADABLE = (
-    AttributeError, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 
 #: The files that :meth:`Match.save` writes.
 FILES = (
@@ -180,21 +172,17 @@ class Match:
             There is none, or it cannot be read.
         """
         path = Path(folder) / "match.npz"
+        arrays = read_npz(path)
         try:
-            # Opened here: given a path, NumPy does not close what it cannot read.
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                version = int(file["format"])
-                if version > FORMAT:
-                    raise InputError(
-                        f"{path}: found format {version}, expected at most {FORMAT}; upgrade scotopic to read it"
-                    )
-                settings = Settings.from_dict(json.loads(str(file["settings"])))
-                arrays = {f.name: file[f.name] for f in fields(cls) if f.name in file.files and f.name != "settings"}
+            version = int(arrays.pop("format"))
+            if version > FORMAT:
+                raise InputError(
+                    f"{path}: found format {version}, expected at most {FORMAT}; upgrade scotopic to read it"
+                )
+            settings = Settings.from_dict(json.loads(str(arrays.pop("settings"))))
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
-        except (*_UNREADABLE, ScotopicError) as error:
-            if isinstance(error, InputError):
-                raise
+        except (KeyError, TypeError, ValueError, AttributeError, SettingsError) as error:
             raise InputError(
                 f"{path}: found {error!s:.200}, expected a match.npz written by scotopic; match the pair again"
             ) from error

@@ -53,7 +53,7 @@ def benchmark(
         raise OutputError(f"cannot write to {str(out)!r}: {error.strerror}; choose another folder") from error
     write_json(out / "plan.json", asdict(plan))
 
-    with _bar(quiet) as show:
+    with _Bar(quiet) as show:
 
         def tell(status: Status) -> None:
             if status.last is None and status.resumed and not quiet:
@@ -75,7 +75,7 @@ def benchmark(
 
 
 def _tables(folder: Path) -> list[Table]:
-    """Return the tables of a folder of results for the terminal: own masks, each window, coverage beside every error."""
+    """Return the tables for the terminal: own masks, each window, coverage beside every error."""
     from rich.table import Table
 
     from scotopic.evaluation.report.results import read_results
@@ -109,13 +109,13 @@ def _in_words(status: object) -> str:
     return f"{words}: {last.error}" if last.error else words
 
 
-class _bar:
+class _Bar:
     """A progress bar with the time left on a terminal, else a line per result, on stderr."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
 
-    def __enter__(self) -> _bar:
+    def __enter__(self) -> _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from scotopic.cli import options
 from scotopic.cli.session import Display, answer
 from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_answers, read_confidence
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
 from scotopic.io import read_image
@@ -23,34 +22,16 @@ from scotopic.io import read_image
 if TYPE_CHECKING:
     from rich.table import Table
 
-Map = NDArray[np.float64]
-
 DEFAULT_WINDOWS = (19, 1)
-PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless told otherwise
 COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a method with a confidence is shown
 CURVE_POINTS = 100
-
-# All that NumPy and the zip reader raise on damaged files, and on those that claim to be larger than memory.
-_UNREADABLE = (
-    AttributeError, EOFError, KeyError, MemoryError, NotImplementedError, OSError, RuntimeError, SyntaxError, TypeError,
-    ValueError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """What a file says: the disparity as it stands, every answer before masking, and how sure each is."""
-
-    disparity: Map
-    dense: Map
-    confidence: Map | None
 
 
 @dataclass(frozen=True, eq=False)
 class _Case:
     """What is to be judged, by what, and where; maps of one size."""
 
-    answers: _Answers
+    answers: Answers
     truth: Map
     region: NDArray[np.bool_] | None
 
@@ -133,66 +114,24 @@ def _judge(case: _Case, window: int, limits: list[float]) -> _Verdict:
 def _read_case(
     prediction: Path, truth: Path, confidence: Path | None, region: Path | None, scales: tuple[float | None, ...]
 ) -> _Case:
-    answers = _read_answers(prediction, scales[0])
-    true = _read_answers(truth, scales[1]).disparity
-    _check_size(truth, true, prediction, answers.disparity)
+    answers = read_answers(prediction, scales[0])
+    true = read_answers(truth, scales[1]).disparity
+    check_size(truth, true, prediction, answers.disparity)
     if not np.isfinite(true).any():
         raise InputError(f"{str(truth)!r}: found no known disparity, expected the truth of some pixels; check the file")
     if confidence is not None:
-        sureness = _read_confidence(confidence)
-        _check_size(confidence, sureness, prediction, answers.disparity)
+        sureness = read_confidence(confidence)
+        check_size(confidence, sureness, prediction, answers.disparity)
         answers = replace(answers, confidence=sureness)
     inside = None
     if region is not None:
         inside = _read_region(region)
-        _check_size(region, inside, prediction, answers.disparity)
+        check_size(region, inside, prediction, answers.disparity)
     return _Case(answers, true, inside)
 
 
-def _read_answers(path: Path, scale: float | None) -> _Answers:
-    file = path / "match.npz" if path.is_dir() else path
-    if file.suffix.lower() == ".npz":
-        arrays = _read_npz(file, ("disparity", "disparity_all", "reason", "confidence"))
-        if "disparity_all" in arrays and "reason" in arrays:
-            dense = _as_map(arrays["disparity_all"], file, "disparity_all")
-            reason = _as_map(arrays["reason"], file, "reason")
-            _check_size(file, reason, file, dense)
-            disparity = np.where(reason == 0, dense, np.nan)
-        elif "disparity" in arrays:
-            disparity = dense = _as_map(arrays["disparity"], file, "disparity")
-        else:
-            raise InputError(
-                f"{str(file)!r}: found no 'disparity' in it, expected that key, or a match.npz of scotopic match; "
-                "save the map under that name"
-            )
-        confidence = _as_map(arrays["confidence"], file, "confidence") if "confidence" in arrays else None
-        if confidence is not None:
-            _check_size(file, confidence, file, dense)
-        return _Answers(disparity, dense, confidence)
-    image = read_image(file)
-    disparity = _as_map(image, file, "disparity")
-    if image.dtype != np.float32:
-        if image.dtype == np.uint8 and scale is None:
-            raise InputError(
-                f"{str(file)!r}: found 8 bits, expected 16 (disparity * 256, 0 unknown); if 8 are meant, say what to "
-                "divide by with --png-scale"
-            )
-        disparity = np.where(disparity == 0, np.nan, disparity / (scale or PNG_SCALE))
-    return _Answers(disparity, disparity, None)
-
-
-def _read_confidence(path: Path) -> Map:
-    file = path / "match.npz" if path.is_dir() else path
-    if file.suffix.lower() != ".npz":
-        return _as_map(read_image(file), file, "confidence")
-    arrays = _read_npz(file, ("confidence",))
-    if "confidence" not in arrays:
-        raise InputError(f"{str(file)!r}: found no 'confidence' in it, expected that key; save the map under that name")
-    return _as_map(arrays["confidence"], file, "confidence")
-
-
 def _read_region(path: Path) -> NDArray[np.bool_]:
-    values = _as_map(read_image(path), path, "region")
+    values = as_map(read_image(path), path, "region")
     marked = 255.0 if values.max() > 1 else 1.0
     inside: NDArray[np.bool_] = values == marked
     if not inside.any():
@@ -201,36 +140,6 @@ def _read_region(path: Path) -> NDArray[np.bool_]:
             "in a mask of 0 and 1); write it so"
         )
     return inside
-
-
-def _read_npz(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Those of the named arrays that a file holds; never anything that would have to be unpickled."""
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {name: file[name] for name in names if name in file.files}
-    except _UNREADABLE as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise InputError(
-            f"{str(path)!r}: found {reason:.200}, expected a readable NPZ file of plain arrays; write it again"
-        ) from error
-
-
-def _as_map(array: NDArray[Any], path: Path, what: str) -> Map:
-    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{str(path)!r}: found {what} of shape {array.shape} and type {array.dtype}, expected one channel of "
-            "numbers, H x W; convert it"
-        )
-    return array.astype(np.float64)
-
-
-def _check_size(path: Path, found: NDArray[Any], other: Path, expected: NDArray[Any]) -> None:
-    if found.shape != expected.shape:
-        sizes = [f"{each.shape[1]} x {each.shape[0]} px" for each in (found, expected)]
-        raise InputError(
-            f"{str(path)!r}: found {sizes[0]}, expected {sizes[1]} like {str(other)!r}; crop or resize one of them, "
-            "scaling its disparity alike"
-        )
 
 
 # --- options --------------------------------------------------------------------------------------------------------

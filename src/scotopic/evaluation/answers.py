@@ -1,0 +1,120 @@
+"""Disparity maps in files, made by us or by anything else.
+
+``.pfm``
+    px; what is not finite is unknown.
+``.png``
+    16 bits, value / 256 unless told otherwise, 0 is unknown (KITTI's convention).
+``.npz``
+    A ``match.npz`` of ours; or an array ``disparity`` (or one that was saved without a name), not finite where unknown,
+    and ``confidence`` if it is there.
+
+A folder stands for the ``match.npz`` in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.errors import InputError
+from scotopic.io import read_image, read_npz
+
+Map = NDArray[np.float64]
+
+PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless told otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a file says: the disparity as it stands, every answer before masking, and how sure each is, if known."""
+
+    disparity: Map
+    dense: Map
+    confidence: Map | None
+
+
+def read_answers(path: Path, png_scale: float | None = None) -> Answers:
+    """Read a disparity map, NaN where unknown.
+
+    Parameters
+    ----------
+    path
+        The file, or a folder that ``scotopic match`` wrote.
+    png_scale
+        What to divide a PNG's values by; 256 for 16 bits if left out.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or holds no such map.
+    """
+    file = path / "match.npz" if path.is_dir() else path
+    if file.suffix.lower() == ".npz":
+        return _from_arrays(read_npz(file), file)
+    image = read_image(file)
+    disparity = as_map(image, file, "disparity")
+    if image.dtype == np.float32:
+        disparity = np.where(np.isfinite(disparity), disparity, np.nan)
+    else:
+        if image.dtype == np.uint8 and png_scale is None:
+            raise InputError(
+                f"{str(file)!r}: found 8 bits, expected 16 (disparity * 256, 0 unknown); if 8 are meant, say what to "
+                "divide by with --png-scale"
+            )
+        disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or PNG_SCALE))
+    return Answers(disparity, disparity, None)
+
+
+def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:
+    if "disparity_all" in arrays and "reason" in arrays:
+        dense = as_map(arrays["disparity_all"], file, "disparity_all")
+        reason = as_map(arrays["reason"], file, "reason")
+        check_size(file, reason, file, dense)
+        disparity = np.where(reason == 0, dense, np.nan)
+    elif "disparity" in arrays or list(arrays) == ["arr_0"]:
+        found = as_map(arrays["disparity" if "disparity" in arrays else "arr_0"], file, "disparity")
+        disparity = dense = np.where(np.isfinite(found), found, np.nan)
+    else:
+        raise InputError(
+            f"{str(file)!r}: found no 'disparity' in it, expected that key, or a match.npz of scotopic match; save the "
+            "map under that name"
+        )
+    confidence = as_map(arrays["confidence"], file, "confidence") if "confidence" in arrays else None
+    if confidence is not None:
+        check_size(file, confidence, file, dense)
+    return Answers(disparity, dense, confidence)
+
+
+def read_confidence(path: Path) -> Map:
+    """Read how sure each pixel is: any image, or the ``confidence`` of an NPZ file or of a folder of ours."""
+    file = path / "match.npz" if path.is_dir() else path
+    if file.suffix.lower() != ".npz":
+        return as_map(read_image(file), file, "confidence")
+    arrays = read_npz(file, ("confidence",))
+    if "confidence" not in arrays:
+        raise InputError(f"{str(file)!r}: found no 'confidence' in it, expected that key; save the map under that name")
+    return as_map(arrays["confidence"], file, "confidence")
+
+
+def as_map(array: NDArray[Any], path: Path, what: str) -> Map:
+    """Return an array as a float64 map, or say what is wrong with its shape or type."""
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
+        raise InputError(
+            f"{str(path)!r}: found {what} of shape {array.shape} and type {array.dtype}, expected one channel of "
+            "numbers, H x W; convert it"
+        )
+    return array.astype(np.float64)
+
+
+def check_size(path: Path, found: NDArray[Any], other: Path | str, expected: NDArray[Any]) -> None:
+    """Raise :class:`InputError` unless two maps have the same height and width."""
+    if found.shape[:2] != expected.shape[:2]:
+        sizes = [f"{each.shape[1]} x {each.shape[0]} px" for each in (found, expected)]
+        raise InputError(
+            f"{str(path)!r}: found {sizes[0]}, expected {sizes[1]} like {str(other)!r}; crop or resize one of them, "
+            "scaling its disparity alike"
+        )
