@@ -42,8 +42,13 @@ def small_plan(*methods: str, **changes: object) -> Plan:
 
 
 def records_of(folder: Path) -> dict[str, Record]:
-    found = [Record.load(path) for path in sorted((folder / "records").glob("*.json"))]
+    found = [Record.load(path) for path in sorted(finished_records(folder))]
     return {record.task.key: record for record in found}
+
+
+def finished_records(folder: Path) -> list[Path]:
+    """The records under their own names; a name with a dot in front is one that was being written."""
+    return [path for path in folder.glob("records/*.json") if not path.name.startswith(".")]
 
 
 def test_every_scene_method_and_seed_gets_a_record_with_coverage_beside_each_error(data: Path, tmp_path: Path) -> None:
@@ -91,11 +96,11 @@ def test_a_killed_run_goes_on_where_it_stopped(data: Path, tmp_path: Path) -> No
     here = str(Path(__file__).parent)
     process = subprocess.Popen([sys.executable, "-c", code, str(data), str(out), here])
     deadline = time.monotonic() + 120
-    while len(list(out.glob("records/*.json"))) < 5 and time.monotonic() < deadline:
+    while len(finished_records(out)) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    finished = {path: path.stat().st_mtime_ns for path in out.glob("records/*.json")}
+    finished = {path: path.stat().st_mtime_ns for path in finished_records(out)}
     assert 5 <= len(finished) < 3 * 2 * 40, "the run was to be killed in its middle"
 
     status = run_benchmark(small_plan(seeds=tuple(range(40))), data, out)

@@ -55,8 +55,8 @@ def test_boundary_maps_follow_from_the_published_parameters(data_set: str, name:
 
 # The issue asks for 99.9 % of every view. Costs are floored to whole numbers, and the published float32 cost of a cell
 # or two of a view lies so near one that the order of summation decides; the paths through such a cell carry the choice
-# to a few neighbours. Measured: 99.78 % to 99.83 % for Motorcycle right, Piano right, Vintage left and 000040 right, at
-# least 99.9 % for the twelve others. So a view may miss by that much; all patches of a data set together may not.
+# to a few neighbours. Exact arithmetic in float64 has the same two views below: Motorcycle right with 99.78 %, Vintage
+# left with 99.83 %; the fourteen others reach 99.9 %. So a view may miss by that much; a data set as a whole may not.
 
 
 @pytest.mark.parametrize("device", DEVICES)

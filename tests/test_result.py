@@ -195,7 +195,7 @@ def test_a_folder_without_a_match_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "match.npz").write_bytes(content)
 
-    with pytest.raises(InputError, match="expected a (match|readable NPZ)"):
+    with pytest.raises(InputError, match=r"expected a (match|readable NPZ)"):
         Match.load(tmp_path)
 
 
@@ -203,7 +203,7 @@ def test_a_single_array_in_place_of_the_archive_is_refused(tmp_path: Path) -> No
     with (tmp_path / "match.npz").open("wb") as file:
         np.save(file, np.zeros(3))
 
-    with pytest.raises(InputError, match="expected a (match|readable NPZ)"):
+    with pytest.raises(InputError, match=r"expected a (match|readable NPZ)"):
         Match.load(tmp_path)
 
 

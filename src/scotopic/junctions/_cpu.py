@@ -233,7 +233,7 @@ def _target(image, colour_map, row, column, size, colour_weight, out, scratch, m
 @njit(**_FAST)
 def _pixels(axis):
     n = axis.size
-    x, y = np.empty(n * n, np.float32), np.empty(n * n, np.float32)
+    x, y = np.empty(n * n, axis.dtype), np.empty(n * n, axis.dtype)
     for i in range(n):
         for j in range(n):
             x[i * n + j] = axis[j]
@@ -464,12 +464,13 @@ def _cover(length, size, stride):
 
 
 @njit(**_FAST)
-def _workspace(n, channels):
-    """What is computed about one patch, made once per thread's share of the work and filled by ``_describe``."""
+def _workspace(x, channels):
+    """What is computed about one patch, in the type of ``x``; made once per share of the work, see ``_describe``."""
+    n, real = x.size, x.dtype
     return (
-        (np.empty((channels, n), np.float32), np.empty((channels, n), np.float32)),  # target J, painted
-        (_plane(n), _plane(n), _plane(n), _plane(n)),  # d13, d42, p, w
-        np.empty(_GEOMETRY, np.float32),
+        (np.empty((channels, n), real), np.empty((channels, n), real)),  # target J, painted
+        (np.empty(n, real), np.empty(n, real), np.empty(n, real), np.empty(n, real)),  # d13, d42, p, w
+        np.empty(_GEOMETRY, real),
         (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
         (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colours, slopes, mean colour
         (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
@@ -520,7 +521,7 @@ def sweep(
         for task in prange(phase_rows * phase_blocks):
             row = first_row + reach * (task // phase_blocks)
             start = block * (2 * (task % phase_blocks) + odd)
-            workspace = _workspace(x.size, channels)
+            workspace = _workspace(x, channels)
             (target, painted), (d13, d42, p, w), g, (angles, order), (colours, slopes, mean), _ = workspace
             boundary, b, by_p, by_w = np.zeros(x.size, np.float32), _plane(x.size), _plane(x.size), _plane(x.size)
             line_slopes = np.empty((2, 3))
@@ -551,10 +552,27 @@ def sweep(
 
 @njit(parallel=True, **_FAST)
 def paint_row(parameters, planes, axis, stride, top, patches):
-    """Fill ``patches``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches."""
+    """Fill ``patches``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches.
+
+    ``axis`` is float64 here: costs are floored to whole numbers, and rounding must not decide them. In float32 an edge
+    of a vertex far outside its patch is drawn to some 1e-4 only.
+    """
     x, y = _pixels(axis)
     for column in prange(parameters.shape[0]):
-        workspace = _workspace(x.size, planes.shape[0])
+        workspace = _workspace(x, planes.shape[0])
         left = np.int64(column) * stride
         _describe(parameters[column], planes, planes, top, left, axis.size, 0.0, x, y, workspace)
         patches[column] = workspace[0][1]
+
+
+@njit(parallel=True, **_FAST)
+def add_row(patches, size, stride, top, total):
+    """Add one row of patches to the planes ``total``, each line of pixels from left to right."""
+    columns, channels, _ = patches.shape
+    for line in prange(size):
+        for c in range(channels):
+            pixels = total[c, top + np.int64(line)]
+            for column in range(columns):
+                values = patches[column, c, np.int64(line) * size : (np.int64(line) + 1) * size]
+                for j in range(size):
+                    pixels[column * stride + j] += values[j]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -265,8 +266,38 @@ def maps_of(
 
 
 def plain_map(image: Plane, parameters: NDArray[np.float64], settings: JunctionSettings, device: str) -> Plane:
-    """Return the mean map of the patches' reconstructions in plain colours, ``(H, W, C)``."""
-    return maps_of(image, parameters, settings, device)[1]
+    """Return the mean map of the patches' reconstructions in plain colours, ``(H, W, C)``, as the matching needs it."""
+    engine = kernels("junctions", device)
+    planes = pad_to_patches(image, settings)
+    total = np.zeros(planes.shape)
+    for top, patches in painted_rows(engine, planes, parameters, settings):
+        engine.add_row(patches, settings.patch_size, settings.stride, top, total)
+    down, across = (_cover(length, settings) for length in planes.shape[1:])
+    height, width, _ = image.shape
+    mean = (total / (down[:, None] * across))[:, :height, :width]
+    return np.ascontiguousarray(np.moveaxis(mean, 0, -1), dtype=np.float32)
+
+
+def painted_rows(
+    engine: ModuleType, planes: Plane, parameters: NDArray[np.float64], settings: JunctionSettings
+) -> Iterator[tuple[int, Plane]]:
+    """Yield for each row of patches its top line and its plain reconstructions, ``(columns, C, R * R)``.
+
+    The array is filled anew for each row.
+    """
+    axis = np.linspace(-1.0, 1.0, settings.patch_size)
+    patches = np.empty((parameters.shape[1], planes.shape[0], settings.patch_size**2), np.float32)
+    for row in range(parameters.shape[0]):
+        top = row * settings.stride
+        engine.paint_row(parameters[row], planes, axis, settings.stride, top, patches)
+        yield top, patches
+
+
+def _cover(length: int, settings: JunctionSettings) -> NDArray[np.int64]:
+    """Return how many patches cover each of ``length`` pixels along one axis."""
+    x = np.arange(length)
+    last = np.minimum(x // settings.stride, (length - settings.patch_size) // settings.stride)
+    return last + 1 - np.maximum(-((settings.patch_size - 1 - x) // settings.stride), 0)
 
 
 def _cropped(boundary_map: Plane, colour_map: Plane, shape: tuple[int, ...]) -> tuple[Plane, Plane]:

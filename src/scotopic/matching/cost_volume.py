@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scotopic.device import kernels
 from scotopic.junctions import Junctions
-from scotopic.junctions.fit import pad_to_patches
+from scotopic.junctions.fit import pad_to_patches, painted_rows
 from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
 from scotopic.progress import Share, unheard
 from scotopic.settings import MatchingSettings
@@ -81,19 +81,13 @@ def cost_volume(
     )
     image_lines, before = engine.lay_out(image, first, candidates, fit.patch_size, is_left)
     plain_lines, before = engine.lay_out(plain, first, candidates, fit.patch_size, is_left)
-    axis = np.linspace(-1.0, 1.0, fit.patch_size).astype(np.float32)
-
-    rows, columns, _ = parameters.shape
-    painted = np.empty((columns, planes.shape[0], fit.patch_size**2), np.float32)
-    volume = np.empty((rows, columns, candidates), np.float32)
-    for row in range(rows):
-        top = row * fit.stride
-        painter.paint_row(parameters[row], planes, axis, fit.stride, top, painted)
+    volume = np.empty((*parameters.shape[:2], candidates), np.float32)
+    for row, (top, painted) in enumerate(painted_rows(painter, planes, parameters, fit)):
         engine.cost_row(
             painted, planes, fit.patch_size, fit.stride, top, *view.image.shape[:2], image, plain, image_lines,
             plain_lines, before, first, is_left, *weights(settings), volume[row],
         )  # fmt: skip
-        progress((row + 1) / rows)
+        progress((row + 1) / len(volume))
     return volume
 
 
