@@ -11,7 +11,7 @@ from scotopic.errors import InputError
 from scotopic.junctions import Junctions, fit_junctions
 from scotopic.junctions.fit import pad_to_patches, patch_axis, plain_map
 from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
-from scotopic.junctions.tiles import spans
+from scotopic.junctions.grid import spans
 from scotopic.settings import JunctionSettings
 
 SEARCH_ONLY = JunctionSettings(patch_size=12, stride=4, search_steps=30, refine_steps=0, candidates=9)

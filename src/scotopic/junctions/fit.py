@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scotopic.device import kernels
 from scotopic.errors import InputError
 from scotopic.io import as_image
-from scotopic.junctions.tiles import spans
+from scotopic.junctions.grid import patches_over, spans
 from scotopic.progress import Share, unheard
 from scotopic.settings import JunctionSettings
 from scotopic.validation import check_size
@@ -272,9 +272,11 @@ def plain_map(image: Plane, parameters: NDArray[np.float64], settings: JunctionS
     total = np.zeros(planes.shape)
     for top, patches in painted_rows(engine, planes, parameters, settings):
         engine.add_row(patches, settings.patch_size, settings.stride, top, total)
-    down, across = (_cover(length, settings) for length in planes.shape[1:])
+    for axis in (1, 2):
+        first, last = patches_over(planes.shape[axis], parameters.shape[axis - 1], settings)
+        total /= (last + 1 - first)[:, None] if axis == 1 else last + 1 - first
     height, width, _ = image.shape
-    mean = (total / (down[:, None] * across))[:, :height, :width]
+    mean = total[:, :height, :width]
     return np.ascontiguousarray(np.moveaxis(mean, 0, -1), dtype=np.float32)
 
 
@@ -291,13 +293,6 @@ def painted_rows(
         top = row * settings.stride
         engine.paint_row(parameters[row], planes, axis, settings.stride, top, patches)
         yield top, patches
-
-
-def _cover(length: int, settings: JunctionSettings) -> NDArray[np.int64]:
-    """Return how many patches cover each of ``length`` pixels along one axis."""
-    x = np.arange(length)
-    last = np.minimum(x // settings.stride, (length - settings.patch_size) // settings.stride)
-    return last + 1 - np.maximum(-((settings.patch_size - 1 - x) // settings.stride), 0)
 
 
 def _cropped(boundary_map: Plane, colour_map: Plane, shape: tuple[int, ...]) -> tuple[Plane, Plane]:

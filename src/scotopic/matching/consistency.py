@@ -19,6 +19,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.junctions.grid import patches_over
 from scotopic.settings import JunctionSettings, MatchingSettings
 
 
@@ -55,10 +56,7 @@ def spread_over_pixels(
     """
     total = values.astype(np.float64)
     for axis, length in enumerate(shape):
-        # The patches over pixel x are those from ceil((x - R + 1) / stride) to floor(x / stride).
-        x = np.arange(length)
-        first = np.maximum(-((settings.patch_size - 1 - x) // settings.stride), 0)
-        last = np.minimum(x // settings.stride, values.shape[axis] - 1)
+        first, last = patches_over(length, values.shape[axis], settings)
         running = np.insert(np.cumsum(total, axis=axis), 0, 0.0, axis=axis)
         weight = (1 / (last + 1 - first)).reshape((-1, 1) if axis == 0 else (1, -1))
         total = (np.take(running, last + 1, axis=axis) - np.take(running, first, axis=axis)) * weight

@@ -1,9 +1,14 @@
-"""Cutting a patch grid into tiles, so that the working memory of a fit does not grow with the image."""
+"""The patch grid along one axis: which patches lie over a pixel, and tiles, which bound the memory of a fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.settings import JunctionSettings
 
 
 @dataclass(frozen=True)
@@ -22,3 +27,10 @@ def spans(count: int, tile: int, margin: int) -> Iterator[Span]:
     for k in range(pieces):
         start, stop = k * count // pieces, (k + 1) * count // pieces
         yield Span(start, stop, max(start - margin, 0), min(stop + margin, count))
+
+
+def patches_over(length: int, count: int, settings: JunctionSettings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the last of ``count`` patches that contain each of ``length`` pixels."""
+    x = np.arange(length)
+    first = np.maximum(-((settings.patch_size - 1 - x) // settings.stride), 0)  # ceil((x - R + 1) / stride)
+    return first, np.minimum(x // settings.stride, count - 1)
