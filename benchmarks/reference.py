@@ -84,20 +84,21 @@ def end_to_end(scene: ReferenceScene, preset: str) -> dict[str, Any]:
     settings = scotopic.resolve(preset).junctions
     images = {side: as_image(getattr(scene, side), side) for side in ("left", "right")}
     fields = {side: fit_junctions(image, settings) for side, image in images.items()}
-    patches = patch_disparities({side: view_of(images[side], fields[side]) for side in images})
-    shape = scene.truth.shape
-    left, right = (spread_over_pixels(patches[side][0], shape, settings) for side in ("left", "right"))
-    margin = spread_over_pixels(patches["left"][1], shape, settings)
-    boundaries = (fields["left"].boundary_map, fields["right"].boundary_map)
-    kept = check_views(left, right, margin, *boundaries, MATCHING).reason == scotopic.Reason.OK
-    prediction = np.where(kept, left, np.nan)
-    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
-    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
+    result = scotopic.match(
+        images["left"], images["right"], preset, junctions=(fields["left"], fields["right"]), max_disparity=128
+    )
     return {
-        "errors": dict(zip(COLUMNS, errors, strict=True)),
+        "errors": errors_of(result.disparity, scene),
         "data_term": float(np.mean([data_term(images[s], fields[s].parameters, settings) for s in images])),
         "published_data_term": float(np.mean([data_term(images[s], scene.parameters[s], settings) for s in images])),
     }
+
+
+def errors_of(prediction: NDArray[np.floating], scene: ReferenceScene) -> dict[str, float]:
+    """Return coverage and errors with both windows, on the paper's truth."""
+    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
+    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
+    return dict(zip(COLUMNS, errors, strict=True))
 
 
 def published_errors(scene: ReferenceScene) -> dict[str, float]:
@@ -107,10 +108,7 @@ def published_errors(scene: ReferenceScene) -> dict[str, float]:
     left, right = (spread_over_pixels(scene.patch_disparity[s], shape, settings) for s in ("left", "right"))
     nothing = np.zeros(shape, np.float32)
     checked = check_views(left, right, nothing, scene.boundaries["left"], scene.boundaries["right"], MATCHING)
-    prediction = np.where(checked.reason == scotopic.Reason.OK, left, np.nan)
-    wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
-    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
-    return dict(zip(COLUMNS, errors, strict=True))
+    return errors_of(np.where(checked.reason == scotopic.Reason.OK, left, np.nan), scene)
 
 
 def main() -> None:

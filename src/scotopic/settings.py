@@ -213,7 +213,7 @@ def resolve(preset: str = "paper", /, **overrides: Any) -> Settings:
     >>> resolve("paper", max_disparity=64).matching.max_disparity
     64
     """
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise SettingsError(f"preset: found {preset!r}, expected one of {', '.join(PRESETS)}; choose one of these")
     base = PRESETS[preset]
     parts: dict[str, Any] = {"junctions": base.junctions, "matching": base.matching}
