@@ -22,6 +22,9 @@ import numpy as np
 from numba import float32, njit, prange
 
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+# Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
+# its own way, and which one a kernel calls depends on whether it was compiled in this process or loaded from the cache.
+_INLINE: dict[str, Any] = {**_FAST, "forceinline": True}
 
 _TWO_PI = 2 * math.pi
 _ETA, _DELTA = 0.01, 0.05
@@ -41,7 +44,7 @@ _STEP_SLOPE = float32(1 / (math.pi * _ETA))
 _GEOMETRY, _PAIR = 14, 7
 
 
-@njit(inline="always", **_FAST)
+@njit(**_INLINE)
 def _soft_step(d, sign, size, reciprocal):
     """``h(sign d)`` of a distance in units of eta, given ``|d|`` and ``1/|d|`` (one division serves two steps)."""
     z = min(size, reciprocal)
@@ -51,7 +54,7 @@ def _soft_step(d, sign, size, reciprocal):
     return _HALF + sign * math.copysign(v, d)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _lift_of(opening):
     """Lift ``0.1 (D/pi - 1)^35`` and its derivative by ``D``."""
     v = opening / math.pi - 1.0
@@ -63,12 +66,12 @@ def _lift_of(opening):
     return _LIFT * v34 * v, _LIFT * 35.0 / math.pi * v34
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _wrap(angle):
     return angle - _TWO_PI * math.floor(angle / _TWO_PI)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _sort_three(t, order):
     """Wrap and sort three angles in place, with ``order[i]`` the parameter that the i-th sorted angle came from."""
     for i in range(3):
@@ -80,7 +83,7 @@ def _sort_three(t, order):
             order[i], order[j] = order[j], order[i]
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _set_line(g, at, scale, angle, x0, y0, lift):
     s, c = math.sin(angle), math.cos(angle)
     g[at] = -s * scale
@@ -88,7 +91,7 @@ def _set_line(g, at, scale, angle, x0, y0, lift):
     g[at + 2] = (s * x0 - c * y0) * scale + lift
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _set_pair(g, at, angle_a, angle_b, x0, y0):
     opening = _wrap(angle_b - angle_a)
     sign = 1.0 if opening < math.pi else -1.0
@@ -98,7 +101,7 @@ def _set_pair(g, at, angle_a, angle_b, x0, y0):
     g[at + 6] = sign
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _set_geometry(g, t, x0, y0):
     """Fill ``g`` from sorted angles: pair (1, 3) then pair (4, 2)."""
     t4 = 0.5 * (t[0] + t[2]) + (math.pi if t[0] < t[2] else 0.0)
@@ -106,7 +109,7 @@ def _set_geometry(g, t, x0, y0):
     _set_pair(g, _PAIR, t4, t[1], x0, y0)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _draw(g, x, y, d13, d42, p, w):
     """Fill ``p = h(d13)`` and ``w = h(d13) h(d42)`` over the pixels; and the distances, in eta, times their sign."""
     a0, a1, a2, b0, b1, b2, sign_a = g[0], g[1], g[2], g[3], g[4], g[5], g[6]
@@ -122,7 +125,7 @@ def _draw(g, x, y, d13, d42, p, w):
         w[i] = step * _soft_step(e, sign_c, size_e, inverse * size_d)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _draw_boundary(g, d13, d42, b):
     """Fill ``b`` over the pixels, from the distances of ``_draw``."""
     sign = g[6]
@@ -132,7 +135,7 @@ def _draw_boundary(g, d13, d42, b):
         b[i] = _ONE / (_ONE + _SHARP * m * m)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _sum_shapes(p, w, sums):
     """Sums of ``p``, ``w``, ``p^2``, ``p w``, ``w^2`` into ``sums[:5]``."""
     sp = sw = spp = spw = sww = _ZERO
@@ -145,7 +148,7 @@ def _sum_shapes(p, w, sums):
     sums[0], sums[1], sums[2], sums[3], sums[4] = sp, sw, spp, spw, sww
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _sum_colours(p, w, target, sums):
     """Sums of ``p J`` and ``w J`` of channel c into ``sums[5 + 2c]``, ``sums[6 + 2c]``."""
     for c in range(target.shape[0]):
@@ -157,7 +160,7 @@ def _sum_colours(p, w, target, sums):
         sums[5 + 2 * c], sums[6 + 2 * c] = sp, sw
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _sum_squares(b, boundary):
     total = _ZERO
     for i in range(b.size):
@@ -165,7 +168,7 @@ def _sum_squares(b, boundary):
     return total
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _wedge_moments(sums, n, s, q):
     """``S_k = sum u_k`` and ``Q_kl = sum u_k u_l`` from the sums of p and w."""
     sp, sw, spp, spw, sww = sums[0], sums[1], sums[2], sums[3], sums[4]
@@ -178,7 +181,7 @@ def _wedge_moments(sums, n, s, q):
     q[1, 2] = q[2, 1] = spw - sww
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _shape_value(sums, n, channels, colour_weight, s, q):
     """What of ``N x`` (data term + lc term) depends on the junction; the rest is constant over the candidates.
 
@@ -201,7 +204,7 @@ def _shape_value(sums, n, channels, colour_weight, s, q):
     return value
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _cut(plane, row, column, size, out):
     """Copy a patch of a plane into the flat ``out``."""
     for i in range(size):
@@ -210,7 +213,7 @@ def _cut(plane, row, column, size, out):
             line[j] = source[j]
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _target(image, colour_map, row, column, size, colour_weight, out, scratch, mean):
     """Fill ``out`` with the centred ``J = I + lc G`` of a patch and ``mean`` with the colour it was centred on."""
     weight = float32(colour_weight)
@@ -230,7 +233,7 @@ def _target(image, colour_map, row, column, size, colour_weight, out, scratch, m
         mean[c] = centre / (1 + colour_weight)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _pixels(axis):
     n = axis.size
     x, y = np.empty(n * n, axis.dtype), np.empty(n * n, axis.dtype)
@@ -241,7 +244,7 @@ def _pixels(axis):
     return x, y
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _plane(n):
     return np.empty(n, np.float32)
 
@@ -308,7 +311,7 @@ def search_step(
     return moved
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _colours_and_slopes(sums, n, colour_weight, mean, colours, slopes, s, q):
     """Colours of the wedges (centred), and the slope of the objective by each wedge's indicator.
 
@@ -337,7 +340,7 @@ def _colours_and_slopes(sums, n, colour_weight, mean, colours, slopes, s, q):
             )
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _paint(p, w, colours, mean, painted):
     """Fill ``painted``, ``(C, n)``, with the reconstruction ``sum_k u_k c_k``."""
     for c in range(mean.size):
@@ -348,7 +351,7 @@ def _paint(p, w, colours, mean, painted):
             row[i] = c0 + p[i] * c1 + w[i] * c2
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w):
     """Slope of ``N x`` objective by ``p`` and by ``w`` at each pixel (chain rule over u1 = 1-p, u2 = p-w, u3 = w)."""
     channels = mean.size
@@ -365,7 +368,7 @@ def _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w):
             by_w[i] += target_w * j[i] + paint_w * (r[i] - centre)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight):
     """Turn slopes by ``p`` and ``w`` into slopes by ``d13`` and ``d42`` (in patch units), in place."""
     weight = float32(2 * boundary_weight * 2 * _ETA / (_DELTA * _DELTA))
@@ -385,7 +388,7 @@ def _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_wei
         by_w[i] = slope_e + (by_m * sign_e if at_e else _ZERO)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _slopes_by_lines(g, at, x, y, by_distance, line_slopes):
     """Sums over pixels of slope, slope * x, slope * y for the two lines of a pair: (2, 3), by the line itself."""
     a0, a1, a2, b0, b1, b2 = g[at], g[at + 1], g[at + 2], g[at + 3], g[at + 4], g[at + 5]
@@ -405,7 +408,7 @@ def _slopes_by_lines(g, at, x, y, by_distance, line_slopes):
     line_slopes[1, 0], line_slopes[1, 1], line_slopes[1, 2] = -r0, -rx, -ry
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _gradient(g, t, order, x0, y0, x, y, by_d13, by_d42, n, line_slopes, gradient):
     """Gradient of a patch's objective by its five parameters, from the slopes by the two distances."""
     t4 = 0.5 * (t[0] + t[2]) + (math.pi if t[0] < t[2] else 0.0)
@@ -434,7 +437,7 @@ def _gradient(g, t, order, x0, y0, x, y, by_d13, by_d42, n, line_slopes, gradien
     gradient[4] /= n
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _adam(parameters, gradient, first, second, count, rates):
     """One Adam step on five parameters, in place (betas 0.5 and 0.99, eps 1e-8)."""
     for k in range(5):
@@ -445,7 +448,7 @@ def _adam(parameters, gradient, first, second, count, rates):
         parameters[k] -= rates[k] * mean / (spread + 1e-8)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _add(plane, row, column, size, patch):
     """Add a flat patch to a plane."""
     for i in range(size):
@@ -454,7 +457,7 @@ def _add(plane, row, column, size, patch):
             line[j] += values[j]
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _cover(length, size, stride):
     """How many patches cover each of ``length`` pixels along one axis."""
     count = np.zeros(length)
@@ -463,7 +466,7 @@ def _cover(length, size, stride):
     return count
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _workspace(x, channels):
     """What is computed about one patch, in the type of ``x``; made once per share of the work, see ``_describe``."""
     n, real = x.size, x.dtype
@@ -477,7 +480,7 @@ def _workspace(x, channels):
     )
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _describe(theta, image, colour_map, top, left, size, colour_weight, x, y, workspace):
     """Draw one patch, find its colours and paint it."""
     (target, painted), (d13, d42, p, w), g, (angles, order), (colours, slopes, mean), (sums, s, q) = workspace

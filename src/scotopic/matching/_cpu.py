@@ -8,10 +8,13 @@ import numpy as np
 from numba import float32, int32, njit, prange
 
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+# Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
+# its own way, and which one a kernel calls depends on whether it was compiled in this process or loaded from the cache.
+_INLINE: dict[str, Any] = {**_FAST, "forceinline": True}
 _NEVER = int32(1 << 30)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _correlate(rows, patch, size, lines, start, step, line_sum, total):
     """``total[k] += sum over pixels of patch(y, x) * rows(y, start + step * x + k)``, all candidates k at once.
 
@@ -59,7 +62,7 @@ def lay_out(planes, first, candidates, size, is_left):
     return out, before
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _column_squares(planes, top, lines, width):
     """Running sum over columns of the squares in a band of lines: the squares of columns a..b are out[b] - out[a]."""
     out = np.zeros(width + 1)
@@ -72,7 +75,7 @@ def _column_squares(planes, top, lines, width):
     return out
 
 
-@njit(fastmath=False, error_model="numpy", cache=True)
+@njit(fastmath=False, error_model="numpy", cache=True, forceinline=True)
 def _cost(first, own, second, cross, third, rebuilt):
     """The weighted sum of the three terms as the published implementation rounds it.
 
@@ -153,7 +156,7 @@ def cost_row(
             costs[column, k] = max(cost, float32(0))
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _line_start(line, rows, columns, down, right):
     """First patch of the line-th path in a direction: paths begin on the sides that they come from."""
     if down == 0:
@@ -164,7 +167,7 @@ def _line_start(line, rows, columns, down, right):
     return first_row + down * (line - columns + 1), (0 if right > 0 else columns - 1)
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _follow_path(volume, penalties, small_step, i, j, down, right, total):
     """Add the path costs along one line of patches, from ``(i, j)`` to the end of the grid."""
     rows, columns, candidates = volume.shape

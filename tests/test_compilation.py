@@ -1,0 +1,31 @@
+"""Compiled code: what is computed must not depend on where the machine code came from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MATCH_AND_HASH = """
+import hashlib, scotopic
+scene = scotopic.render_scene(width=96, height=64)
+noisy = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=0)
+result = scotopic.match(*noisy, preset="fast", max_disparity=32)
+maps = (result.disparity_all, result.right_disparity, result.confidence, result.left_boundaries, result.left_colours)
+print(hashlib.sha256(b"".join(each.tobytes() for each in maps)).hexdigest())
+"""
+
+
+def test_the_run_that_compiles_and_the_run_that_loads_from_the_cache_give_the_same_bytes(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    compiled, loaded = (
+        subprocess.run(
+            [sys.executable, "-c", MATCH_AND_HASH], env=environment, check=True, capture_output=True, text=True
+        ).stdout
+        for _ in range(2)
+    )
+
+    assert any(tmp_path.rglob("*.nbc")), "the first run was to fill the cache"
+    assert compiled == loaded
