@@ -168,7 +168,7 @@ def test_fewer_points_change_neither_the_areas_nor_the_end() -> None:
     full, thin = curve_of(errors, confidence, points=1000), curve_of(errors, confidence, points=10)
 
     assert (full.epe.size, thin.epe.size) == (1000, 10)
-    np.testing.assert_allclose(thin.share, np.arange(1, 11) / 10, atol=0.002)
+    np.testing.assert_allclose(thin.share, (np.arange(1, 11) / 10) ** 2, atol=0.002)
     assert set(thin.epe) <= set(full.epe)
     assert thin.epe[-1] == full.epe[-1]
     assert (thin.aurc, thin.ause) == (full.aurc, full.ause)

@@ -53,9 +53,12 @@ def benchmark(
         raise OutputError(f"cannot write to {str(out)!r}: {error.strerror}; choose another folder") from error
     write_json(out / "plan.json", asdict(plan))
 
+    failed = 0
     with _Bar(quiet) as show:
 
         def tell(status: Status) -> None:
+            nonlocal failed
+            failed += status.last is not None and status.last.error is not None
             if status.last is None and status.resumed and not quiet:
                 typer.echo(f"{status.resumed} of {status.total} results are there from an earlier run", err=True)
             show(status.done, status.total, status.resumed, _in_words(status))
@@ -66,7 +69,7 @@ def benchmark(
         json.loads((out / "results.json").read_text()),
         [
             *_tables(out),
-            f"{status.done} results, {status.resumed} of them from an earlier run",
+            f"{status.done} results, {status.resumed} of them from an earlier run, {failed} failed",
             f"the report is {page}",
         ],
         quiet=quiet,

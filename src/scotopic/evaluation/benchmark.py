@@ -215,10 +215,13 @@ def _on_dask(tasks: list[Task], plan: Plan, root: Path, scheduler: str | None, w
     try:
         futures = {client.submit(run_task, task, plan, root.resolve(), pure=False, retries=2): task for task in tasks}
         for future in as_completed(futures):
-            if future.status == "finished":
-                yield future.result()
-            else:
-                yield Outcome(Record(futures[future], error=f"worker lost: {future.exception()!s:.200}"), {}, {})
+            try:
+                # Not judged by its status: a result that was still on a worker which has died is being made again.
+                outcome = future.result()
+            except Exception as error:  # the task killed every worker that tried it
+                words = f"lost by the cluster: {type(error).__name__}: {error!s:.200}"
+                outcome = Outcome(Record(futures[future], error=words), {}, {})
+            yield outcome
             future.release()
     finally:
         client.close()

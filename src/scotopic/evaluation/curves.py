@@ -128,7 +128,8 @@ def risk_coverage(
     truth, window, thresholds, region
         As for :func:`~scotopic.evaluation.metrics.score`.
     points
-        The most points to keep, spread evenly over the pixels; the areas are exact whatever it is.
+        The most points to keep, their coverage rising with the square of their number, since sparse methods are
+        compared where few pixels are kept; the areas are exact whatever it is.
 
     Returns
     -------
@@ -267,8 +268,8 @@ def _area(risk: Values) -> float:
 
 
 def _spread(ends: NDArray[np.intp], points: int) -> NDArray[np.intp]:
-    """Indices of at most ``points`` of the rising ``ends``, spread evenly in their values, the last among them."""
+    """Indices of at most ``points`` of the rising ``ends``, closer together where few are kept, the last among them."""
     if ends.size <= points:
         return np.arange(ends.size)
-    wanted = ends[-1] * np.arange(1, points + 1) / points
+    wanted = ends[-1] * (np.arange(1, points + 1) / points) ** 2
     return np.unique(np.searchsorted(ends, wanted))

@@ -290,7 +290,11 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
         piece: own_figures(record, window)["coverage"]
         for piece, record in (group.scored(reference) if reference else {}).items()
     }
-    matched = {piece: figures_at(record, window, targets.get(piece)) for piece, record in scored.items()}
+    if method == reference:  # what it answers itself, rather than what a curve with few points says of it
+        kept = [name for figures in own.values() for name in figures if name in ("epe", "coverage") or "bad-" in name]
+        matched = {piece: {n: v for n in kept if (v := figures[n]) is not None} for piece, figures in own.items()}
+    else:
+        matched = {piece: figures_at(record, window, targets.get(piece)) for piece, record in scored.items()}
     return Row(
         method=method,
         kind="ceiling" if is_ceiling(method) else "run",
