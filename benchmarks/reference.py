@@ -25,6 +25,7 @@ from scotopic.io import as_image
 from scotopic.junctions import Junctions, fit_junctions
 from scotopic.junctions.fit import maps_of, plain_map
 from scotopic.junctions.geometry import objective
+from scotopic.junctions.reference import cut_patches
 from scotopic.matching import (
     View,
     aggregate,
@@ -73,9 +74,7 @@ def compare_from_parameters(scene: ReferenceScene) -> dict[str, Any]:
 
 def data_term(image: NDArray[np.float32], parameters: NDArray[np.float64], settings: JunctionSettings) -> float:
     """Return the mean data term of a field, by the NumPy reference."""
-    size, stride = settings.patch_size, settings.stride
-    windows = np.lib.stride_tricks.sliding_window_view(image.astype(np.float64), (size, size), axis=(0, 1))
-    patches = np.moveaxis(windows[::stride, ::stride], 2, -1)
+    patches = cut_patches(image.astype(np.float64), settings)
     return float(np.mean([objective(parameters[i], patches[i]) for i in range(len(parameters))]))
 
 

@@ -40,9 +40,3 @@ def draw_blocks(
 def as_planes(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return ``(H, W, C)`` as the planes ``(C, H, W)`` that kernels take."""
     return np.ascontiguousarray(np.moveaxis(picture, -1, 0))
-
-
-def cut_patches(planes: NDArray[np.generic], size: int, stride: int) -> NDArray[np.float64]:
-    """Return the patches of planes ``(C, H, W)`` as ``(rows, columns, R, R, C)`` float64."""
-    windows = np.lib.stride_tricks.sliding_window_view(planes, (size, size), axis=(1, 2))[:, ::stride, ::stride]
-    return np.ascontiguousarray(np.moveaxis(windows, 0, -1), np.float64)

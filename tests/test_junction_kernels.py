@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from agreement import assert_maps_agree
 from kernel_calls import DEVICES, FieldState, threads
-from pictures import as_planes, cut_patches, draw_blocks
+from pictures import as_planes, draw_blocks
 
-from scotopic.junctions.geometry import boundary, distances, objective, reconstruction, wedge_colours, wedges
+from scotopic.junctions import reference
+from scotopic.junctions.geometry import objective
 from scotopic.settings import JunctionSettings
 
 GRIDS = [(40, 8), (20, 4), (21, 5), (12, 12)]  # patch size and stride
@@ -36,41 +37,17 @@ def disturb(field: FieldState, seed: int = 0) -> FieldState:
     return field
 
 
-def patch_objective(
-    field: FieldState, parameters: np.ndarray, boundary_weight: float, colour_weight: float
-) -> np.ndarray:
-    """The reference's objective of every patch, for parameters ``(..., rows, columns, 5)``."""
-    size, stride = field.settings.patch_size, field.settings.stride
+def pictures_of(field: FieldState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Image, boundary map and colour map as the reference takes them."""
+    image, colours = (np.moveaxis(planes, 0, -1).astype(np.float64) for planes in (field.planes, field.colour_map))
+    return image, field.boundary_map.astype(np.float64), colours
+
+
+def patch_objective(field: FieldState, parameters: np.ndarray, weights: tuple[float, float]) -> np.ndarray:
+    """The reference's objective of every patch."""
     return objective(
-        parameters,
-        cut_patches(field.planes, size, stride),
-        cut_patches(field.boundary_map[None], size, stride)[..., 0],
-        cut_patches(field.colour_map, size, stride),
-        boundary_weight,
-        colour_weight,
+        parameters, *(reference.cut_patches(each, field.settings) for each in pictures_of(field)), *weights
     )
-
-
-def reference_search_step(field: FieldState, boundary_weight: float, colour_weight: float) -> np.ndarray:
-    """METHOD section 1, "Search step", in plain words: returns the parameters after it."""
-    angle_offsets, vertex_offsets = 2 * np.pi * np.arange(31) / 31, np.linspace(-3, 3, 31)
-    best = field.parameters.copy()
-
-    def keep_best(trials: np.ndarray) -> np.ndarray:
-        values = patch_objective(field, trials, boundary_weight, colour_weight)
-        first_lowest = values.argmin(axis=0)[None, ..., None]
-        return np.take_along_axis(trials, first_lowest, axis=0)[0]
-
-    for k in range(5):
-        trials = np.repeat(best[None], 31, axis=0)
-        trials[..., k] += (angle_offsets if k < 3 else vertex_offsets)[:, None, None]
-        best = keep_best(trials)
-    for k in range(3):
-        trials = np.repeat(best[None], 31, axis=0)
-        trials[..., 3] += np.cos(best[..., k]) * vertex_offsets[:, None, None]
-        trials[..., 4] += np.sin(best[..., k]) * vertex_offsets[:, None, None]
-        best = keep_best(trials)
-    return best
 
 
 def assert_steps_agree(
@@ -79,7 +56,7 @@ def assert_steps_agree(
     """Nearly all patches reach the same junction; the others, at a near tie in float32, one that is as good."""
     apart = np.abs(actual - expected).max(axis=-1)
     assert_maps_agree(apart, np.zeros_like(apart), 1e-9, outliers=0.1)
-    reached, lowest = (patch_objective(field, parameters, *weights) for parameters in (actual, expected))
+    reached, lowest = (patch_objective(field, parameters, weights) for parameters in (actual, expected))
     assert_maps_agree(reached / lowest, np.ones_like(lowest), 2e-3)
 
 
@@ -94,7 +71,7 @@ def test_search_steps_go_where_plain_coordinate_descent_goes(
         disturb(field)
 
     for _ in range(2):
-        expected = reference_search_step(field, *weights)
+        expected = reference.search_step(field.parameters, *pictures_of(field), *weights, field.settings)
         field.search(*weights)
         assert_steps_agree(field, field.parameters, expected, weights)
         field.parameters[:] = expected
@@ -127,17 +104,9 @@ def test_a_search_step_touches_the_active_patches_only_and_says_which_moved(devi
     np.testing.assert_array_equal(moved, [False] * 4)
 
 
-def finite_differences(field: FieldState, weights: tuple[float, float], width: float = 1e-5) -> np.ndarray:
-    """Central differences of the reference's objective by the five parameters of each patch."""
-    slopes = np.empty_like(field.parameters)
-    for k in range(5):
-        values = []
-        for sign in (1, -1):
-            shifted = field.parameters.copy()
-            shifted[..., k] += sign * width
-            values.append(patch_objective(field, shifted, *weights))
-        slopes[..., k] = (values[0] - values[1]) / (2 * width)
-    return slopes
+def finite_differences(field: FieldState, weights: tuple[float, float]) -> np.ndarray:
+    """The reference's gradient, wide enough for a difference to rise above rounding."""
+    return reference.gradient(field.parameters, *pictures_of(field), *weights, field.settings, step=1e-5)
 
 
 @pytest.mark.parametrize("weights", [NO_WEIGHTS, (0.5, 0.0), (0.0, 0.1), WEIGHTS], ids=["data", "lb", "lc", "all"])
@@ -183,6 +152,17 @@ def test_adam_steps_follow_the_textbook(device: str) -> None:
         assert_maps_agree(field.parameters, before, 1e-12)
 
 
+def test_the_reference_of_the_adam_step_follows_the_textbook(device: str) -> None:
+    start, slope, nothing = np.zeros(5), np.array([2.0, -2.0, 0.5, 1.0, -4.0]), np.zeros(5)
+
+    # In the first step the moments, unbiased, are the slope and its square: each parameter moves by its whole rate.
+    moved, first, second = reference.adam_step(start, slope, nothing, nothing, 1, np.full(5, 0.01))
+
+    np.testing.assert_allclose(moved, -0.01 * np.sign(slope), rtol=1e-6)
+    np.testing.assert_allclose(first, 0.5 * slope)
+    np.testing.assert_allclose(second, 0.01 * slope**2)
+
+
 def test_without_a_step_number_the_parameters_stay(device: str) -> None:
     field = disturb(make_field(device, (20, 4)))
     before = field.parameters.copy()
@@ -198,24 +178,23 @@ def test_without_a_step_number_the_parameters_stay(device: str) -> None:
 def test_the_global_maps_are_means_over_the_patches_that_contain_a_pixel(
     device: str, grid: tuple[int, int], channels: int, colour_weight: float
 ) -> None:
-    size, stride = grid
     field = disturb(make_field(device, grid, channels, 5, 11))
-    u = wedges(*distances(field.parameters, size))
-    pulled = cut_patches(field.colour_map, size, stride)
-    painted = reconstruction(u, wedge_colours(u, cut_patches(field.planes, size, stride), pulled, colour_weight))
-    drawn = boundary(*distances(field.parameters, size))
+    image, _, colours = pictures_of(field)
+    boundary_map, colour_map = reference.global_maps(field.parameters, image, colours, colour_weight, field.settings)
 
     field.sweep(0, 0.0, colour_weight)
 
-    count = np.zeros(field.boundary_map.shape)
-    colours, boundaries = np.zeros(field.planes.shape), np.zeros(field.boundary_map.shape)
-    for i, j in np.ndindex(5, 11):
-        here = slice(i * stride, i * stride + size), slice(j * stride, j * stride + size)
-        count[here] += 1
-        boundaries[here] += drawn[i, j]
-        colours[:, *here] += np.moveaxis(painted[i, j], -1, 0)
-    assert_maps_agree(field.boundary_map, boundaries / count, 1e-4)
-    assert_maps_agree(field.colour_map, colours / count, 1e-4)
+    assert_maps_agree(field.boundary_map, boundary_map, 1e-4)
+    assert_maps_agree(np.moveaxis(field.colour_map, 0, -1), colour_map, 1e-4)
+
+
+def test_the_reference_takes_the_mean_of_the_patches_over_a_pixel(device: str) -> None:
+    patches = np.array([1.0, 3.0, 5.0])[None, :, None, None] * np.ones((1, 3, 4, 4))
+
+    # Three patches of 4 x 4 every 2 px, of values 1, 3 and 5: two columns of each alone at the ends, pairs between.
+    mean = reference.mean_of_patches(patches, JunctionSettings(patch_size=4, stride=2))
+
+    np.testing.assert_array_equal(mean, np.tile([1, 1, 2, 2, 4, 4, 5, 5], (4, 1)))
 
 
 def test_the_maps_of_an_adam_step_are_those_before_it(device: str) -> None:
