@@ -85,6 +85,8 @@ def match(
     (96, 192)
     """
     settings = resolve(preset, **overrides)
+    if junctions is not None:
+        settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device)
     images = as_image(left, "left"), as_image(right, "right")
     check_pair(
@@ -96,7 +98,6 @@ def match(
         return Match.empty(images[0], images[1], settings, Reason.NO_STRUCTURE)
     if junctions is not None:
         check_fields(junctions, shape)
-        settings = replace(settings, junctions=junctions[0].settings)
     clock = Stopwatch(progress)
 
     # 1. Describe each image by coarse structure that survives noise.
