@@ -23,8 +23,9 @@ import scotopic
 from scotopic.evaluation.metrics import score
 from scotopic.io import as_image
 from scotopic.junctions import Junctions, fit_junctions
-from scotopic.junctions.fit import maps_of, plain_map
+from scotopic.junctions.fit import plain_map
 from scotopic.junctions.geometry import objective
+from scotopic.junctions.on_cpu import draw_maps, to_planes
 from scotopic.junctions.reference import cut_patches
 from scotopic.matching import (
     View,
@@ -44,7 +45,7 @@ COLUMNS = ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W19 Bad-5", "W1 EPE
 
 def view_of(image: NDArray[np.float32], field: Junctions) -> View:
     """Return a view for the matching."""
-    return View(image, field, plain_map(image, field.parameters, field.settings, "cpu"))
+    return View(image, field, plain_map(image, field.parameters, field.settings, device="cpu"))
 
 
 def patch_disparities(views: dict[str, View]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -64,7 +65,9 @@ def compare_from_parameters(scene: ReferenceScene) -> dict[str, Any]:
     for side in ("left", "right"):
         image = as_image(getattr(scene, side), side)
         parameters = scene.parameters[side]
-        boundaries, colours = maps_of(image, parameters, settings, "cpu")
+        planes = to_planes([image], settings)  # whole patches, all of these images
+        (boundaries,), (colours,) = draw_maps(planes, parameters[None], planes, 0.0, settings)
+        colours = np.ascontiguousarray(np.moveaxis(colours, 0, -1))
         views[side] = view_of(image, Junctions(parameters, boundaries, colours, settings))
         rows[side] = {"boundary_error": float(np.abs(boundaries - scene.boundaries[side]).max())}
     for side, (disparity, _) in patch_disparities(views).items():

@@ -1,9 +1,11 @@
 """How long each stage takes, how much memory the whole needs, and how both grow with the image.
 
     python benchmarks/speed.py --json benchmarks/results/cpu.json
+    python benchmarks/speed.py --device cuda --json benchmarks/results/gpu.json
 
-Compiled code is warm, times are medians of repeats, memory is the peak of a process that does nothing else. Times on a
-shared machine are noisy: compare them as ratios within one file.
+Compiled code is warm, times are medians of repeats, upload and download included; memory is the peak of a process that
+does nothing else, or what the GPU's allocator held at most. Times on a shared machine are noisy: compare them as ratios
+within one file.
 """
 
 from __future__ import annotations
@@ -17,37 +19,75 @@ import statistics
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scenes import rendered_pair, speed_pair
 
 import scotopic
-from scotopic.warmup import warm_up
+from scotopic.device import resolve_device
 
-PUBLISHED_CPU_SECONDS = 17_800  # the published implementation on two CPU cores, extrapolated from a crop
+# The published implementation on one 593 x 398 pair: on two CPU cores, extrapolated from a crop; on an H200.
+PUBLISHED_SECONDS = {"cpu": 17_800, "cuda": 71}
+LIBRARIES = ("numpy", "numba", "opencv-python-headless", "torch", "triton")
+LARGE = (4000, 3000, 256)  # width, height and candidates of the large pair
 SIZES = ((306, 204), (433, 289), (612, 408), (866, 577), (1225, 816))  # 0.06 to 1 megapixel, 3 : 2
 
 
-def time_preset(preset: str, repeats: int, disparities: int) -> dict[str, Any]:
-    """Time every stage of a preset on the speed pair."""
-    _, left, right = speed_pair()
+def time_pair(left: Any, right: Any, preset: str, device: str, repeats: int, disparities: int) -> dict[str, Any]:
+    """Time every stage of a preset on a pair; on a GPU the first two runs, which compile, are not counted."""
     runs: list[dict[str, float]] = []
-    for _ in range(repeats):
+    for _ in range(repeats + 2 * (device == "cuda")):
         start = time.perf_counter()
-        result = scotopic.match(left, right, preset, max_disparity=disparities)
+        result = scotopic.match(left, right, preset, device, max_disparity=disparities)
         runs.append({**result.timings, "total": time.perf_counter() - start})
-        print(f"{preset}: {runs[-1]['total']:.2f} s", file=sys.stderr)
+        print(f"{preset}: {runs[-1]['total']:.3f} s", file=sys.stderr)
+    runs = runs[-repeats:]
     stages = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     return {"repeats": repeats, "median_seconds": stages, "all_totals": [run["total"] for run in runs]}
+
+
+def time_stream(left: Any, right: Any, preset: str, device: str, disparities: int, pairs: int) -> float:
+    """Return how many pairs per second a stream of them runs at, reading none from disk."""
+    matcher = scotopic.Matcher(preset, left.shape, device, max_disparity=disparities)
+    for _ in matcher.run([(left, right)] * 3):
+        pass
+    start = time.perf_counter()
+    count = sum(1 for _ in matcher.run([(left, right)] * pairs))
+    return count / (time.perf_counter() - start)
+
+
+def time_gpu(presets: list[str], repeats: int, disparities: int) -> dict[str, Any]:
+    """Time the presets, a stream and a large pair on the GPU, and every kernel by itself."""
+    import torch
+    from gpu_kernels import time_kernels
+
+    _, left, right = speed_pair()
+    found: dict[str, Any] = {"presets": {}, "kernels": {}}
+    for preset in presets:
+        torch.cuda.reset_peak_memory_stats()
+        found["presets"][preset] = time_pair(left, right, preset, "cuda", repeats, disparities)
+        found["presets"][preset]["peak_memory_mib"] = torch.cuda.max_memory_allocated() / 2**20
+        found["kernels"][preset] = time_kernels(left, right, preset, disparities)
+    found["stream_pairs_per_s"] = time_stream(left, right, "fast", "cuda", disparities, 200)
+    width, height, candidates = LARGE
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    # The pair over and over: to the fit every patch is as hard as there, and rendering so much noise takes minutes.
+    large = [np.tile(image, (-(-height // 398), -(-width // 593), 1))[:height, :width] for image in (left, right)]
+    found["large"] = time_pair(*large, "fast", "cuda", repeats, candidates)
+    found["large"] |= {"width": width, "height": height, "disparities": candidates}
+    found["large"]["peak_memory_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    return found
 
 
 def peak_memory(preset: str, disparities: int) -> float:
     """Return the peak resident memory, in MiB, of a fresh process that matches the speed pair once."""
     code = (
         "import resource, scenes, scotopic; _, left, right = scenes.speed_pair(); "
-        f"scotopic.match(left, right, {preset!r}, max_disparity={disparities}); "
+        f"scotopic.match(left, right, {preset!r}, 'cpu', max_disparity={disparities}); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     done = subprocess.run(
@@ -64,7 +104,7 @@ def time_sizes(preset: str, repeats: int, disparities: int) -> dict[str, Any]:
         seconds = []
         for _ in range(repeats):
             start = time.perf_counter()
-            scotopic.match(*pair, preset, max_disparity=disparities)
+            scotopic.match(*pair, preset, "cpu", max_disparity=disparities)
             seconds.append(time.perf_counter() - start)
         points.append({"width": width, "height": height, "seconds": statistics.median(seconds)})
         print(f"{preset} {width} x {height}: {points[-1]['seconds']:.2f} s", file=sys.stderr)
@@ -82,8 +122,15 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba", "opencv-python-headless")},
+        **{name: found for name in LIBRARIES if (found := _version(name))},
     }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _lines(path: str) -> list[str]:
@@ -107,34 +154,65 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="where to write the results")
     parser.add_argument("--presets", nargs="+", default=["paper", "fast"], choices=sorted(scotopic.PRESETS))
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per preset; fast gets three times as many")
     parser.add_argument("--disparities", type=int, default=128)
     arguments = parser.parse_args()
 
-    warm_up()
-    name, left, _ = speed_pair()
+    device = resolve_device(arguments.device)
+    name, left, right = speed_pair()
     results: dict[str, Any] = {
         "commit": commit(),
         "machine": machine(),
         "pair": {"name": name, "width": left.shape[1], "height": left.shape[0], "disparities": arguments.disparities},
-        "published_cpu_seconds": PUBLISHED_CPU_SECONDS,
+        "published_seconds": PUBLISHED_SECONDS[device],
         "presets": {},
     }
-    for preset in arguments.presets:
-        repeats = arguments.repeats * (3 if preset == "fast" else 1)
-        found = time_preset(preset, repeats, arguments.disparities)
-        found["speed_up_over_published"] = PUBLISHED_CPU_SECONDS / found["median_seconds"]["total"]
-        found["peak_memory_mib"] = peak_memory(preset, arguments.disparities)
-        results["presets"][preset] = found
-    results["sizes"] = time_sizes("fast", arguments.repeats, 64)
+    if device == "cuda":
+        import torch
+
+        results["machine"]["gpu"] = torch.cuda.get_device_name()
+        results |= time_gpu(arguments.presets, arguments.repeats, arguments.disparities)
+    else:
+        from scotopic.warmup import warm_up
+
+        warm_up()
+        for preset in arguments.presets:
+            repeats = arguments.repeats * (3 if preset == "fast" else 1)
+            found = time_pair(left, right, preset, "cpu", repeats, arguments.disparities)
+            found["peak_memory_mib"] = peak_memory(preset, arguments.disparities)
+            results["presets"][preset] = found
+        results["sizes"] = time_sizes("fast", arguments.repeats, 64)
+    for found in results["presets"].values():
+        found["speed_up_over_published"] = PUBLISHED_SECONDS[device] / found["median_seconds"]["total"]
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print_summary(results)
+
+
+def print_summary(results: dict[str, Any]) -> None:
+    """Print what a reader wants first."""
     for preset, found in results["presets"].items():
         print(
-            f"{preset}: {found['median_seconds']['total']:.2f} s, {found['peak_memory_mib']:.0f} MiB, "
+            f"{preset}: {found['median_seconds']['total']:.3f} s, {found['peak_memory_mib']:.0f} MiB, "
             f"{found['speed_up_over_published']:.0f} x the published code"
         )
-    print(f"time grows with pixels to the power {results['sizes']['slope']:.2f}")
+    if "sizes" in results:
+        print(f"time grows with pixels to the power {results['sizes']['slope']:.2f}")
+    if "large" in results:
+        large = results["large"]
+        print(
+            f"fast, {large['width']} x {large['height']}, {large['disparities']} candidates: "
+            f"{large['median_seconds']['total']:.2f} s, {large['peak_memory_mib']:.0f} MiB; stream: "
+            f"{results['stream_pairs_per_s']:.1f} pairs/s"
+        )
+    for preset, kernels in results.get("kernels", {}).items():
+        for name, row in kernels.items():
+            if name != "ceilings":
+                print(
+                    f"{preset:6} {name:20} {row['ms']:8.3f} ms {row['evaluations_g_per_s']:7.0f} G/s "
+                    f"{100 * row['fp32_share']:5.1f} % of fp32 {100 * row['bandwidth_share']:5.1f} % of bandwidth"
+                )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,29 @@
-"""What all tests share: the marks."""
+"""What all tests share: the devices, and what is left of the tests where only the GPU path's packages are installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
 
 import pytest
+from devices import describe_cuda
+
+# What scotopic needs but its GPU path does not: a machine may have torch, triton and numpy alone. There, modules of
+# tests that import one of these are skipped as a whole, so that the others can run.
+_NOT_ON_THE_GPU = re.compile(r"No module named '(numba|cv2|rich|typer)[.']")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "reference: compares with the published results; needs the shared data")
+def pytest_report_header() -> str:
+    return f"cuda kernels: {describe_cuda()}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    missing = _NOT_ON_THE_GPU.search(str(report.longrepr)) if report.failed else None
+    if missing:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: needs {missing[1]}, which is not installed")
+    return report

@@ -1,33 +1,55 @@
-"""The junction kernels of a device, called by name, with what a test does not care about filled in."""
+"""A device's steps on NumPy arrays, whatever arrays it works on, with what a test does not care about filled in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scotopic.device import kernels
-from scotopic.junctions.fit import patch_axis
-from scotopic.settings import JunctionSettings
-
-DEVICES = ["cpu"]  # every kernel here is held to the reference on each of these
+from scotopic.device import steps, to_device, to_numpy
+from scotopic.junctions import Junctions
+from scotopic.junctions.fit import plain_map
+from scotopic.matching import View
+from scotopic.matching.consistency import Consistency
+from scotopic.settings import JunctionSettings, MatchingSettings
 
 Planes = NDArray[np.float32]
 
 
-@dataclass
+def _mirrored(name: str) -> property:
+    """An array of the device's field: reading copies it to NumPy, assigning copies it to the device."""
+
+    def read(self: FieldState) -> NDArray[Any]:
+        value = to_numpy(getattr(self.field, name))[0]
+        return np.array(value if self.views else value[0])
+
+    def write(self: FieldState, value: NDArray[Any]) -> None:
+        there = getattr(self.field, name)
+        there[...] = to_device(np.ascontiguousarray(value if self.views else value[None]), self.device)
+
+    return property(read, write)
+
+
 class FieldState:
-    """A field of junctions in the course of a fit: all that the kernels read and write.
+    """A field of junctions in the course of a fit: all that the kernels read and write, as NumPy arrays.
+
+    Every attribute is a copy: change it and assign it.
+
+    Parameters
+    ----------
+    device
+        Where the field is.
+    planes
+        The image, ``(C, H, W)``, in whole patches; or several, ``(V, C, H, W)``, and then all else has views, too.
+    settings
+        Of the fit.
 
     Attributes
     ----------
-    planes
-        The image, ``(C, H, W)``, in whole patches.
     parameters
         ``(rows, columns, 5)``; all zeros at the start.
     boundary_map, colour_map
@@ -36,77 +58,87 @@ class FieldState:
         Adam's moments.
     gradients
         Of the last Adam step.
+    moving
+        Which patches the last search step moved; all of them at the start.
     """
 
-    engine: ModuleType
-    settings: JunctionSettings
-    planes: Planes
-    parameters: NDArray[np.float64]
-    boundary_map: Planes
-    colour_map: Planes
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
-    gradients: NDArray[np.float64]
+    def __init__(self, device: str, planes: Planes, settings: JunctionSettings) -> None:
+        self.device, self.settings, self.planes = device, settings, planes
+        self.views = planes.ndim == 4
+        there = to_device(planes if self.views else planes[None], device)
+        self.field = steps("junctions", device).Field(there, settings)
 
-    @classmethod
-    def at_rest(cls, device: str, planes: Planes, settings: JunctionSettings) -> FieldState:
-        rows, columns = ((length - settings.patch_size) // settings.stride + 1 for length in planes.shape[1:])
-        moments = (np.zeros((rows, columns, 5)) for _ in range(4))
-        parameters, first, second, gradients = moments
-        return cls(
-            kernels("junctions", device),
-            settings,
-            planes,
-            parameters,
-            np.zeros(planes.shape[1:], np.float32),
-            np.zeros_like(planes),
-            first,
-            second,
-            gradients,
-        )
+    parameters = _mirrored("parameters")
+    boundary_map, colour_map = _mirrored("boundary_map"), _mirrored("colour_map")
+    first, second, gradients = _mirrored("adam_first"), _mirrored("adam_second"), _mirrored("gradients")
+    moving = _mirrored("moving")
 
-    def search(
-        self, boundary_weight: float = 0.0, colour_weight: float = 0.0, active: NDArray[np.int64] | None = None
-    ) -> NDArray[np.bool_]:
-        """Take one search step; return which of the active patches moved."""
-        count, reach = self.settings.candidates, self.settings.vertex_range
-        moved: NDArray[np.bool_] = self.engine.search_step(
-            self.parameters,
-            np.arange(self.parameters[..., 0].size) if active is None else active,
-            self.planes,
-            self.boundary_map,
-            self.colour_map,
-            patch_axis(self.settings),
-            self.settings.stride,
-            float(boundary_weight),
-            float(colour_weight),
-            np.arange(count) * (2 * np.pi / count),
-            np.linspace(-reach, reach, count),
-        )
-        return moved
+    def search(self, boundary_weight: float = 0.0, colour_weight: float = 0.0, *, only_moving: bool = False) -> None:
+        """Take one search step."""
+        self.field.search(boundary_weight, colour_weight, only_moving=only_moving)
 
-    def sweep(
-        self,
-        count: int = 0,
-        boundary_weight: float = 0.0,
-        colour_weight: float = 0.0,
-        rates: tuple[float, float] | None = None,
-    ) -> None:
-        """Rebuild the global maps; with ``count > 0`` also take that Adam step, with rates for angles and vertex."""
-        angle, vertex = rates or (self.settings.angle_rate, self.settings.vertex_rate)
-        boundary_map, colour_map = np.empty_like(self.boundary_map), np.empty_like(self.colour_map)
-        self.engine.sweep(
-            self.parameters, self.first, self.second, count, np.array([angle] * 3 + [vertex] * 2), self.planes,
-            self.boundary_map, self.colour_map, patch_axis(self.settings), self.settings.stride,
-            float(boundary_weight), float(colour_weight), boundary_map, colour_map, self.gradients,
-        )  # fmt: skip
-        self.boundary_map, self.colour_map = boundary_map, colour_map
+    def rebuild(self, count: int = 0, boundary_weight: float = 0.0, colour_weight: float = 0.0) -> None:
+        """Rebuild the global maps; with ``count > 0`` also take that Adam step."""
+        self.field.rebuild(count, boundary_weight, colour_weight)
+
+
+def draw_maps(
+    device: str, planes: Planes, parameters: NDArray[np.float64], colours: Planes, weight: float, fit: JunctionSettings
+) -> tuple[Planes, Planes]:
+    """Return the boundary map ``(H, W)`` and the colour map ``(C, H, W)`` of one view."""
+    arrays = (to_device(array[None], device) for array in (planes, parameters, colours))
+    boundaries, painted = steps("junctions", device).draw_maps(*arrays, weight, fit)
+    return tuple(to_numpy(boundaries[0], painted[0]))
+
+
+def plain_map_of(device: str, image: Planes, parameters: NDArray[np.float64], fit: JunctionSettings) -> Planes:
+    """Return the mean map of plain reconstructions, ``(H, W, C)``."""
+    arrays = (to_device(array, device) for array in (image, parameters))
+    return to_numpy(plain_map(*arrays, fit, device=device))[0]
+
+
+class Matching:
+    """The matching's steps of a device, on NumPy arrays."""
+
+    def __init__(self, device: str) -> None:
+        self.device, self._steps = device, steps("matching", device)
+
+    def _there(self, *arrays: Any) -> list[Any]:
+        return [to_device(array, self.device) for array in arrays]
+
+    def _view(self, view: View) -> View:
+        image, plain = self._there(view.image, view.plain_map)
+        return View(image, view.junctions.to_device(self.device), plain)
+
+    def cost_volume(self, view: View, other: View, settings: MatchingSettings, *, is_left: bool) -> NDArray[Any]:
+        return to_numpy(self._steps.cost_volume(self._view(view), self._view(other), settings, is_left=is_left))[0]
+
+    def scale_volume(self, volume: NDArray[Any], settings: MatchingSettings) -> NDArray[Any]:
+        return to_numpy(self._steps.scale_volume(*self._there(volume), settings))[0]
+
+    def jump_penalties(self, junctions: Junctions, settings: MatchingSettings) -> NDArray[Any]:
+        return to_numpy(self._steps.jump_penalties(junctions.to_device(self.device), settings))[0]
+
+    def aggregate(self, volume: NDArray[Any], penalties: NDArray[Any], settings: MatchingSettings) -> NDArray[Any]:
+        return to_numpy(self._steps.aggregate(*self._there(volume, penalties), settings))[0]
+
+    def select(self, total: NDArray[Any], settings: MatchingSettings) -> list[NDArray[Any]]:
+        return to_numpy(*self._steps.select(*self._there(total), settings))
+
+    def spread_over_pixels(
+        self, values: NDArray[Any], shape: tuple[int, int], settings: JunctionSettings
+    ) -> NDArray[Any]:
+        return to_numpy(self._steps.spread_over_pixels(*self._there(values), shape, settings))[0]
+
+    def check_views(self, *maps: NDArray[Any], settings: MatchingSettings) -> Consistency:
+        kept = self._steps.check_views(*self._there(*maps), settings)
+        return Consistency(*to_numpy(kept.disparity, kept.reason, kept.confidence))
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """Let the CPU kernels use this many threads, or skip the test where there are not so many."""
-    import numba
+    numba = pytest.importorskip("numba")
 
     if count > numba.config.NUMBA_NUM_THREADS:
         pytest.skip(f"needs {count} CPU threads: run it on a machine with as many cores")

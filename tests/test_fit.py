@@ -1,23 +1,26 @@
 """Fitting a field of junctions: the schedule, and what must not change a result (rest, tiles, padding)."""
 
+import itertools
+
 import numpy as np
 import pytest
 from agreement import assert_maps_agree
-from kernel_calls import DEVICES, FieldState
+from devices import DEVICES, ON_REAL_DEVICES, on_devices, sized
+from kernel_calls import FieldState, plain_map_of
 from pictures import as_planes, draw_blocks
 
-from scotopic.device import kernels
+from scotopic.device import cpu_kernels, steps, to_numpy
 from scotopic.errors import InputError
 from scotopic.junctions import Junctions, fit_junctions
-from scotopic.junctions.fit import pad_to_patches, patch_axis, plain_map
 from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
-from scotopic.junctions.grid import spans
+from scotopic.junctions.grid import patch_axis, spans
 from scotopic.settings import JunctionSettings
 
 SEARCH_ONLY = JunctionSettings(patch_size=12, stride=4, search_steps=30, refine_steps=0, candidates=9)
 REFINED = JunctionSettings(patch_size=12, stride=4, search_steps=2, refine_steps=12, search_every=4, candidates=9)
 
 on_each_device = pytest.mark.parametrize("device", DEVICES)
+on_each_real_device = pytest.mark.parametrize("device", ON_REAL_DEVICES)
 
 
 def changed(settings: JunctionSettings, **values: object) -> JunctionSettings:
@@ -29,30 +32,32 @@ def assert_same_bits(first: Junctions, second: Junctions) -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
 
 
-@on_each_device
-@pytest.mark.parametrize("search_every", [4, 5], ids=["search at the end", "gradient step at the end"])
-def test_the_schedule_is_that_of_the_method(device: str, search_every: int) -> None:
-    picture = draw_blocks(36, 44, 3, noise=0.2)
-    settings = changed(REFINED, search_every=search_every)
-    field = FieldState.at_rest(device, as_planes(picture), settings)
+@on_devices("search_steps, refine_steps, search_every", [(2, 12, 4), (2, 12, 5)], [(1, 2, 2), (0, 3, 2)])
+def test_the_schedule_is_that_of_the_method(
+    device: str, search_steps: int, refine_steps: int, search_every: int
+) -> None:
+    picture = draw_blocks(*sized(device, (36, 44), (12, 12)), 3, noise=0.2)
+    settings = changed(REFINED, search_steps=search_steps, refine_steps=refine_steps, search_every=search_every)
+    field = FieldState(device, as_planes(picture), settings)
 
     for _ in range(settings.search_steps):
         field.search()
-    field.sweep()
+    field.rebuild()
     gradient_steps = 0
-    for step in range(1, 13):
-        weights = (step - 1) / 11 * 0.5, (step - 1) / 11 * 0.1  # lb = 0.5 f, lc = 0.1 f, f from 0 to 1
+    for step in range(1, refine_steps + 1):
+        share = (step - 1) / (refine_steps - 1)
+        weights = share * 0.5, share * 0.1  # lb = 0.5 f, lc = 0.1 f, f from 0 to 1
         before = field.colour_map
         if step % search_every == 0:
             field.search(*weights)
-            field.sweep(0, *weights)
+            field.rebuild(0, *weights)
         else:
             gradient_steps += 1
-            field.sweep(gradient_steps, *weights)
+            field.rebuild(gradient_steps, *weights)
     result = fit_junctions(picture, settings, device=device)
 
     np.testing.assert_array_equal(result.parameters, field.parameters)
-    if search_every == 4:  # the last maps come from the last search
+    if refine_steps % search_every == 0:  # the last maps come from the last search
         np.testing.assert_array_equal(result.boundary_map, field.boundary_map)
         np.testing.assert_array_equal(result.colour_map, np.moveaxis(field.colour_map, 0, -1))
     else:  # the maps of a gradient step are those before it; the result's are those of its parameters
@@ -62,13 +67,14 @@ def test_the_schedule_is_that_of_the_method(device: str, search_every: int) -> N
 
 @on_each_device
 def test_without_refinement_the_maps_are_plain(device: str) -> None:
-    picture = draw_blocks(36, 44, 3, noise=0.2)
-    field = FieldState.at_rest(device, as_planes(picture), SEARCH_ONLY)
-    for _ in range(3):
+    height, width, search_steps = sized(device, (36, 44, 3), (12, 12, 1))
+    picture = draw_blocks(height, width, 3, noise=0.2)
+    field = FieldState(device, as_planes(picture), SEARCH_ONLY)
+    for _ in range(search_steps):
         field.search()
-    field.sweep()
+    field.rebuild()
 
-    result = fit_junctions(picture, changed(SEARCH_ONLY, search_steps=3), device=device)
+    result = fit_junctions(picture, changed(SEARCH_ONLY, search_steps=search_steps), device=device)
 
     np.testing.assert_array_equal(result.parameters, field.parameters)
     np.testing.assert_array_equal(result.colour_map, np.moveaxis(field.colour_map, 0, -1))
@@ -78,11 +84,32 @@ def test_without_refinement_the_maps_are_plain(device: str) -> None:
 def test_skipping_patches_at_rest_changes_no_bit_and_saves_nearly_all_the_work(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    picture = draw_blocks(60, 76, 1, noise=0.3)
-    field = FieldState.at_rest(device, as_planes(picture), SEARCH_ONLY)
-    for _ in range(30):
+    height, width, search_steps = sized(device, (60, 76, 30), (12, 16, 2))
+    picture, settings = draw_blocks(height, width, 1, noise=0.3), changed(SEARCH_ONLY, search_steps=search_steps)
+    field = FieldState(device, as_planes(picture), settings)
+    for _ in range(search_steps):
         field.search()
-    engine, searched = kernels("junctions", device), []
+    engine, searched = steps("junctions", device).Field, []
+    step = engine.search
+
+    def counted(self: object, *weights: float, only_moving: bool = False) -> bool:
+        searched.append(int(self.moving.sum()) if only_moving else patches)
+        return step(self, *weights, only_moving=only_moving)
+
+    monkeypatch.setattr(engine, "search", counted)
+    patches = field.parameters[..., 0].size
+    result = fit_junctions(picture, settings, device=device)
+
+    np.testing.assert_array_equal(result.parameters, field.parameters)
+    assert searched[0] == patches
+    assert searched == sorted(searched, reverse=True)
+    assert sum(searched) < 5 * patches  # METHOD: 30 steps cost about 2 on 31 candidates of a large patch
+
+
+@pytest.mark.parametrize("device", ["cpu"])
+def test_the_cpu_searches_none_but_the_moving_patches(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    engine, searched = cpu_kernels("junctions"), []
     step = engine.search_step
 
     def counted(parameters: np.ndarray, active: np.ndarray, *others: object) -> np.ndarray:
@@ -90,20 +117,19 @@ def test_skipping_patches_at_rest_changes_no_bit_and_saves_nearly_all_the_work(
         return step(parameters, active, *others)
 
     monkeypatch.setattr(engine, "search_step", counted)
-    result = fit_junctions(picture, SEARCH_ONLY, device=device)
+    result = fit_junctions(draw_blocks(60, 76, 1, noise=0.3), SEARCH_ONLY, device=device)
 
-    np.testing.assert_array_equal(result.parameters, field.parameters)
     patches = result.parameters[..., 0].size
     assert searched[0] == patches
     assert searched == sorted(searched, reverse=True)
-    assert sum(searched) < 5 * patches  # METHOD: 30 steps cost about 2 on 31 candidates of a large patch
+    assert sum(searched) < 5 * patches
 
 
-@on_each_device
-@pytest.mark.parametrize("tile", [1, 4, 5, 100])
+@on_devices("tile", [1, 4, 5, 100], [1])
 def test_tiles_of_the_search_phase_equal_the_untiled_fit_bit_for_bit(device: str, tile: int) -> None:
-    picture = draw_blocks(59, 81, 3, noise=0.2)
-    settings = changed(SEARCH_ONLY, search_steps=3, tile_margin=2)
+    height, width, search_steps = sized(device, (59, 81, 3), (11, 15, 1))
+    picture = draw_blocks(height, width, 3, noise=0.2)
+    settings = changed(SEARCH_ONLY, patch_size=sized(device, 12, 11), search_steps=search_steps, tile_margin=2)
     untiled = fit_junctions(picture, changed(settings, tile=1000), device=device)
 
     tiled = fit_junctions(picture, changed(settings, tile=tile), device=device)
@@ -113,15 +139,17 @@ def test_tiles_of_the_search_phase_equal_the_untiled_fit_bit_for_bit(device: str
 
 @on_each_device
 def test_refined_tiles_whose_margin_holds_the_whole_image_equal_the_untiled_fit(device: str) -> None:
-    picture = draw_blocks(44, 60, 1, noise=0.2)
-    untiled = fit_junctions(picture, changed(REFINED, tile=1000), device=device)
+    height, width, tile = sized(device, (44, 60, 4), (12, 16, 1))
+    picture = draw_blocks(height, width, 1, noise=0.2)
+    settings = sized(device, REFINED, changed(REFINED, search_steps=0, refine_steps=2))
+    untiled = fit_junctions(picture, changed(settings, tile=1000), device=device)
 
-    tiled = fit_junctions(picture, changed(REFINED, tile=4, tile_margin=1000), device=device)
+    tiled = fit_junctions(picture, changed(settings, tile=tile, tile_margin=1000), device=device)
 
     assert_same_bits(tiled, untiled)
 
 
-@on_each_device
+@on_each_real_device
 def test_refined_tiles_with_a_small_margin_differ_little(device: str) -> None:
     picture = draw_blocks(76, 92, 1, noise=0.1)
     untiled = fit_junctions(picture, changed(REFINED, tile=1000), device=device)
@@ -145,9 +173,11 @@ def test_spans_keep_every_patch_once_and_fit_no_more_than_a_tile_and_its_margins
         assert piece.last == min(piece.stop + margin, count)
 
 
-@on_each_device
-@pytest.mark.parametrize("settings", [SEARCH_ONLY, REFINED], ids=["search", "refined"])
-@pytest.mark.parametrize("shape", [(12, 12), (13, 12), (23, 31), (24, 35)])
+@on_devices(
+    "shape, settings",
+    itertools.product([(12, 12), (13, 12), (23, 31), (24, 35)], [SEARCH_ONLY, REFINED]),
+    [((13, 12), changed(REFINED, search_steps=0, refine_steps=2))],
+)
 def test_an_image_is_padded_to_whole_patches_by_its_edge_and_the_maps_are_cropped_back(
     device: str, shape: tuple[int, int], settings: JunctionSettings
 ) -> None:
@@ -161,7 +191,8 @@ def test_an_image_is_padded_to_whole_patches_by_its_edge_and_the_maps_are_croppe
     result = fit_junctions(picture, settings, device=device)
     whole = fit_junctions(padded, settings, device=device)
 
-    np.testing.assert_array_equal(pad_to_patches(picture, settings), as_planes(padded))
+    (planes,) = to_numpy(steps("junctions", device).to_planes([picture], settings)[0])
+    np.testing.assert_array_equal(planes, as_planes(padded))
     assert result.boundary_map.shape == shape
     assert result.colour_map.shape == (*shape, 3)
     assert result.parameters.shape == ((height + down - 12) // 4 + 1, (width + right - 12) // 4 + 1, 5)
@@ -172,32 +203,40 @@ def test_an_image_is_padded_to_whole_patches_by_its_edge_and_the_maps_are_croppe
 
 @on_each_device
 def test_binning_fits_the_means_of_pixels_at_the_means_of_their_places(device: str) -> None:
-    picture = draw_blocks(48, 64, 3, noise=0.2)
-    settings = changed(SEARCH_ONLY, patch_size=16, stride=4, search_steps=2, binning=2)
-    means = np.zeros((3, 24, 32), np.float32)
+    height, width, search_steps = sized(device, (48, 64, 2), (16, 20, 1))
+    picture = draw_blocks(height, width, 3, noise=0.2)
+    settings = changed(SEARCH_ONLY, patch_size=16, stride=4, search_steps=search_steps, binning=2)
+    means = np.zeros((3, height // 2, width // 2), np.float32)
     for dy, dx in np.ndindex(2, 2):
         means += as_planes(picture)[:, dy::2, dx::2] / 4
     axis = np.linspace(-1, 1, 16)
-    assert_maps_agree(patch_axis(settings), (axis[::2] + axis[1::2]) / 2, 1e-6)
-    field = FieldState.at_rest(device, means, changed(settings, patch_size=8, stride=2, binning=1))
-    for _ in range(2):
-        field.engine.search_step(
-            field.parameters, np.arange(field.parameters[..., 0].size), means, field.boundary_map, field.colour_map,
-            ((axis[::2] + axis[1::2]) / 2).astype(np.float32), 2, 0.0, 0.0, np.arange(9) * (2 * np.pi / 9),
-            np.linspace(-3, 3, 9),
-        )  # fmt: skip
+    assert_maps_agree(patch_axis(16, 2), (axis[::2] + axis[1::2]) / 2, 1e-6)
+    engine = steps("junctions", device)
+    (binned,) = to_numpy(engine.binned(engine.to_planes([picture], settings), 2)[0])
+    assert_maps_agree(binned, means, 1e-6)
+    field = FieldState(device, means, settings)
+    for _ in range(search_steps):
+        field.search()
+    if device == "cpu":  # the same by hand
+        by_hand, nothing = np.zeros((*field.parameters.shape[:2], 5)), np.zeros(means.shape, np.float32)
+        for _ in range(search_steps):
+            cpu_kernels("junctions").search_step(
+                by_hand, np.arange(by_hand[..., 0].size), means, nothing[0], nothing,
+                ((axis[::2] + axis[1::2]) / 2).astype(np.float32), 2, 0.0, 0.0, np.arange(9) * (2 * np.pi / 9),
+                np.linspace(-3, 3, 9),
+            )  # fmt: skip
+        np.testing.assert_array_equal(field.parameters, by_hand)
 
     result = fit_junctions(picture, settings, device=device)
 
     apart = np.abs(result.parameters - field.parameters).max(axis=-1)
     assert_maps_agree(apart, np.zeros_like(apart), 1e-9, outliers=0.02)
     # The maps are drawn at full size all the same, in the colours of the full image.
-    assert_maps_agree(
-        result.colour_map, plain_map(picture, result.parameters, changed(settings, binning=1), device), 1e-6
-    )
+    plain = plain_map_of(device, picture, result.parameters, changed(settings, binning=1))
+    assert_maps_agree(result.colour_map, plain, 1e-6 if device == "cpu" else 1e-4)
 
 
-@on_each_device
+@on_each_real_device
 @pytest.mark.parametrize("binning", [1, 2])
 def test_an_edge_is_found_where_it_is(device: str, binning: int) -> None:
     picture = np.full((48, 64), 0.25, np.float32)
@@ -216,7 +255,7 @@ def test_an_edge_is_found_where_it_is(device: str, binning: int) -> None:
     assert_maps_agree(field.colour_map[:, 35:], np.full((48, 29, 1), 0.75), 0.03, outliers=0.05)
 
 
-@on_each_device
+@on_each_real_device
 def test_grey_in_three_channels_is_fitted_as_grey(device: str) -> None:
     grey = draw_blocks(36, 44, 1, noise=0.2)
 
@@ -235,7 +274,7 @@ def test_the_plain_map_is_the_mean_of_reconstructions_in_plain_colours(device: s
     picture = draw_blocks(16, 16, 3, noise=0.1)
     parameters = np.random.default_rng(0).uniform(-1, 1, (2, 2, 5))
 
-    result = plain_map(picture, parameters, settings, device)
+    result = plain_map_of(device, picture, parameters, settings)
 
     for i, j in np.ndindex(2, 2):  # patches side by side: the mean is over one of them
         here = slice(8 * i, 8 * i + 8), slice(8 * j, 8 * j + 8)

@@ -21,13 +21,13 @@ def pair() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def fields(pair: tuple[np.ndarray, np.ndarray]) -> tuple[Junctions, Junctions]:
     settings = scotopic.resolve("fast", **QUICK).junctions
-    return scotopic.fit_junctions(pair[0], settings), scotopic.fit_junctions(pair[1], settings)
+    return tuple(scotopic.fit_junctions(image, settings, device="cpu") for image in pair)
 
 
 def test_the_pairs_own_junctions_give_the_same_match_as_fitting_them_again(pair, fields) -> None:
-    fitted = scotopic.match(*pair, "fast", max_disparity=24, **QUICK)
+    fitted = scotopic.match(*pair, "fast", "cpu", max_disparity=24, **QUICK)
 
-    given = scotopic.match(*pair, "fast", junctions=fields, max_disparity=24)
+    given = scotopic.match(*pair, "fast", "cpu", junctions=fields, max_disparity=24)
 
     np.testing.assert_array_equal(given.disparity_all, fitted.disparity_all)
     np.testing.assert_array_equal(given.reason, fitted.reason)

@@ -40,7 +40,7 @@ def match() -> Match:
         right_disparity=random.uniform(0, 31, shape).astype(np.float32),
         reason=reason.astype(np.uint8),
         settings=resolve("fast", max_disparity=32, min_confidence=0.25),
-        timings={"junctions left": 1.5, "consistency": 0.25},
+        timings={"junctions": 1.5, "consistency": 0.25},
         **maps,
         **pictures,
     )

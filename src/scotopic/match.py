@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import resolve_device
-from scotopic.io import as_image, image_title
-from scotopic.junctions import Junctions, fit_junctions
-from scotopic.junctions.fit import check_fields, plain_map
-from scotopic.matching import (
-    Reason,
-    View,
-    aggregate,
-    check_views,
-    cost_volume,
-    jump_penalties,
-    scale_volume,
-    select,
-    spread_over_pixels,
-)
+from scotopic.device import is_on_gpu, resolve_device, steps, to_device, wait
+from scotopic.io import image_title
+from scotopic.junctions import Junctions
+from scotopic.junctions.fit import check_fields, fit_fields, plain_map
+from scotopic.matching import Reason, View
+from scotopic.memory import fitted
 from scotopic.progress import Progress, Stopwatch, silent
 from scotopic.result import Match
-from scotopic.settings import resolve
+from scotopic.settings import Settings, resolve
+from scotopic.tensors import take_image
 from scotopic.validation import check_pair, is_constant
 
-Image = NDArray[Any] | str | PathLike[str]
+Image = NDArray[Any] | str | PathLike[str]  # or a torch tensor, which is not named here so as not to import it
 
 
 def match(
@@ -48,10 +41,11 @@ def match(
     ----------
     left, right
         Arrays (uint8, uint16 or float in [0, 1]; grey or RGB) or paths, of the same size, ``x_right = x_left - d``.
+        Torch tensors that are on the GPU stay there, and the result is made of such tensors.
     preset
         ``"paper"``, the published method to the letter, or ``"fast"``, the same method at a small fraction of the cost.
     device
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        ``"auto"``, ``"cpu"`` or ``"cuda"``. ``auto`` takes the GPU where there is one.
     junctions
         The two views' fields of junctions, where they are known already: to try other matching settings on them, or
         fitted by other means. Their settings replace the preset's.
@@ -87,64 +81,85 @@ def match(
     settings = resolve(preset, **overrides)
     if junctions is not None:
         settings = replace(settings, junctions=junctions[0].settings)
-    device = resolve_device(device)
-    images = as_image(left, "left"), as_image(right, "right")
-    check_pair(
-        *images, settings.junctions.patch_size, names=f"{image_title(left, 'left')} and {image_title(right, 'right')}"
-    )
-    shape = images[0].shape[:2]
-    settings = replace(settings, matching=settings.matching.for_width(shape[1]))
-    if any(is_constant(image) for image in images):
-        return Match.empty(images[0], images[1], settings, Reason.NO_STRUCTURE)
+    device = resolve_device(device, left, right)
+    names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
+    images = take_image(left, "left"), take_image(right, "right")
+    check_pair(*images, settings.junctions.patch_size, names=names)
+    settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
     if junctions is not None:
-        check_fields(junctions, shape)
-    clock = Stopwatch(progress)
+        check_fields(junctions, images[0].shape[:2])
+    if any(is_constant(image) for image in images):
+        result = Match.empty(*images, settings, Reason.NO_STRUCTURE)
+    else:
+        if device == "cuda":
+            settings = fitted(settings, images[0].shape)
+        result = follow(images, settings, device, junctions=junctions, progress=progress)
+    if is_on_gpu(left):
+        return result.to_device(device)
+    return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
+
+
+def follow(
+    images: Sequence[Any],
+    settings: Settings,
+    device: str,
+    *,
+    junctions: tuple[Junctions, Junctions] | None = None,
+    progress: Progress = silent,
+    timed: bool = True,
+) -> Match:
+    """Follow the method on two images that have been checked; the arrays of the result are the device's own.
+
+    ``timed`` waits for the device after each stage, so that the timings mean something.
+    """
+    images = [to_device(image, device) for image in images]
+    shape = images[0].shape[:2]
+    matching = steps("matching", device)
+    clock = Stopwatch(progress, partial(wait, device) if timed else None)
 
     # 1. Describe each image by coarse structure that survives noise.
-    views = []
-    for side, (image, name) in enumerate(zip(images, ("left", "right"), strict=True)):
-        with clock.stage(f"junctions {name}") as report:
-            if junctions is None:
-                field = fit_junctions(image, settings.junctions, device=device, progress=report)
-            else:
-                field = junctions[side]
-            views.append(View(image, field, plain_map(image, field.parameters, settings.junctions, device)))
-    left_view, right_view = views
+    with clock.stage("junctions") as report:
+        if junctions is None:
+            fields = fit_fields(images, settings.junctions, device=device, progress=report)
+        else:
+            fields = [field.to_device(device) for field in junctions]
+        views = [
+            View(image, field, plain_map(image, field.parameters, settings.junctions, device=device))
+            for image, field in zip(images, fields, strict=True)
+        ]
 
     # 2. and 3. Match the patches of each view to the other view, with jumps in disparity cheap at boundaries.
     disparities, margins = [], []
-    for view, other, name in ((left_view, right_view, "left"), (right_view, left_view, "right")):
+    for view, other, name in ((views[0], views[1], "left"), (views[1], views[0], "right")):
         with clock.stage(f"costs {name}") as report:
-            raw = cost_volume(view, other, settings.matching, is_left=name == "left", device=device, progress=report)
-            volume = scale_volume(raw, settings.matching)
+            raw = matching.cost_volume(view, other, settings.matching, is_left=name == "left", progress=report)
+            volume = matching.scale_volume(raw, settings.matching)
             del raw
         with clock.stage(f"matching {name}"):
-            penalties = jump_penalties(view.junctions, settings.matching)
-            total = aggregate(volume, penalties, settings.matching, device=device)
-            patch_disparity, patch_margin = select(total, settings.matching, device=device)
+            penalties = matching.jump_penalties(view.junctions, settings.matching)
+            total = matching.aggregate(volume, penalties, settings.matching)
+            patch_disparity, patch_margin = matching.select(total, settings.matching)
             del volume, total
-            disparities.append(spread_over_pixels(patch_disparity, shape, settings.junctions))
-            margins.append(spread_over_pixels(patch_margin, shape, settings.junctions))
+            disparities.append(matching.spread_over_pixels(patch_disparity, shape, settings.junctions))
+            margins.append(matching.spread_over_pixels(patch_margin, shape, settings.junctions))
 
     # 4. Keep what both views agree on, where structure was seen.
     with clock.stage("consistency"):
-        left_boundaries, right_boundaries = (view.junctions.boundary_map for view in views)
-        checked = check_views(
-            disparities[0], disparities[1], margins[0], left_boundaries, right_boundaries, settings.matching
-        )
+        boundaries = [field.boundary_map for field in fields]
+        kept = matching.check_views(*disparities, margins[0], *boundaries, settings.matching)
 
     return Match(
-        disparity=np.where(checked.reason == Reason.OK, disparities[0], np.float32(np.nan)),
+        disparity=kept.disparity,
         disparity_all=disparities[0],
         right_disparity=disparities[1],
-        confidence=checked.confidence,
-        reason=checked.reason,
+        confidence=kept.confidence,
+        reason=kept.reason,
         left_image=images[0],
         right_image=images[1],
-        left_boundaries=left_boundaries,
-        right_boundaries=right_boundaries,
-        left_colours=left_view.junctions.colour_map,
-        right_colours=right_view.junctions.colour_map,
+        left_boundaries=boundaries[0],
+        right_boundaries=boundaries[1],
+        left_colours=fields[0].colour_map,
+        right_colours=fields[1].colour_map,
         settings=settings,
         timings=clock.timings,
     )

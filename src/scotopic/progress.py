@@ -25,10 +25,12 @@ class Stopwatch:
     ----------
     progress
         Told of the beginning, the course and the end of each stage.
+    settle
+        Called before a stage's end is timed: returns when what the stage began is done.
     """
 
-    def __init__(self, progress: Progress = silent) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress = silent, settle: Callable[[], None] | None = None) -> None:
+        self._progress, self._settle = progress, settle
         self.timings: dict[str, float] = {}
 
     @contextmanager
@@ -37,5 +39,7 @@ class Stopwatch:
         self._progress(name, 0.0)
         start = time.perf_counter()
         yield lambda share: self._progress(name, min(share, 1.0))
+        if self._settle is not None:
+            self._settle()
         self.timings[name] = time.perf_counter() - start
         self._progress(name, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.device import is_on_gpu, to_device, to_numpy
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import atomic_path, claim_folder, read_npz, write_pfm, write_png
 from scotopic.matching.consistency import Reason
@@ -79,16 +80,19 @@ class Match:
     @property
     def mask(self) -> NDArray[np.bool_]:
         """Where there is a disparity."""
-        return np.equal(self.reason, Reason.OK)
+        kept: NDArray[np.bool_] = self.reason == int(Reason.OK)
+        return kept
 
     @property
     def coverage(self) -> float:
         """Share of the pixels that have a disparity, in [0, 1]."""
-        return float(self.mask.mean())
+        height, width = self.reason.shape
+        return int(self.mask.sum()) / int(height * width)
 
     @classmethod
     def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Match:
-        """Return a match that found nothing, everywhere for the same reason."""
+        """Return a match that found nothing, everywhere for the same reason, as NumPy arrays."""
+        left, right = to_numpy(left, right)
         shape = left.shape[:2]
         nothing, nowhere = np.zeros(shape, np.float32), np.full(shape, np.nan, np.float32)
         return cls(
@@ -106,10 +110,22 @@ class Match:
             settings=settings,
         )
 
+    def to_numpy(self) -> Match:
+        """Return the match with NumPy arrays, copied from the GPU if they are there."""
+        return self.to_device("cpu")
+
+    def to_device(self, device: str) -> Match:
+        """Return the match with the arrays of a device: NumPy's on ``"cpu"``, torch tensors on ``"cuda"``."""
+        arrays = [getattr(self, name) for name in ARRAYS]
+        moved = to_numpy(*arrays) if device == "cpu" else [to_device(array, device) for array in arrays]
+        return replace(self, **dict(zip(ARRAYS, moved, strict=True)))
+
     def report(self) -> dict[str, Any]:
         """Return what ``report.json`` holds: version, size, settings, timings, coverage and the reasons' shares."""
         from scotopic import __version__
 
+        if is_on_gpu(self.reason):
+            return self.to_numpy().report()
         height, width, channels = self.left_image.shape
         return {
             "scotopic": __version__,
@@ -145,6 +161,8 @@ class Match:
         """
         from scotopic.preview import as_picture, draw_preview
 
+        if is_on_gpu(self.reason):
+            return self.to_numpy().save(folder, overwrite=overwrite)
         target = claim_folder(folder, FILES, overwrite)
         for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
             write_pfm(target / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
@@ -152,10 +170,7 @@ class Match:
         write_png(target / "boundaries.png", as_picture(self.left_boundaries))
         write_png(target / "colors.png", as_picture(self.left_colours))
         write_png(target / "preview.png", draw_preview(self))
-        # disparity follows from these two
-        arrays = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("disparity", "settings", "timings")
-        }
+        arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
         with atomic_path(target / "match.npz") as path, path.open("wb") as file:
             np.savez_compressed(file, format=FORMAT, settings=json.dumps(self.settings.as_dict()), **arrays)
         with atomic_path(target / "report.json") as path:
@@ -186,6 +201,10 @@ class Match:
             raise InputError(
                 f"{path}: found {error!s:.200}, expected a match.npz written by scotopic; match the pair again"
             ) from error
+
+
+#: The maps and images of a match.
+ARRAYS = tuple(f.name for f in fields(Match) if f.name not in ("settings", "timings"))
 
 
 def _read_timings(folder: Path) -> dict[str, float]:

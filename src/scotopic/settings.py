@@ -63,7 +63,7 @@ class JunctionSettings:
     angle_rate: float = 0.003
     vertex_rate: float = 0.03
     binning: int = 1
-    tile: int = 128
+    tile: int = 256
     tile_margin: int = 8
 
     def __post_init__(self) -> None:

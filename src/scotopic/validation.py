@@ -33,4 +33,4 @@ def check_pair(left: Image, right: Image, patch_size: int, names: str = "left an
 
 def is_constant(image: Image) -> bool:
     """Whether every pixel is the same, so that there is nothing to match."""
-    return bool((image == image[:1, :1]).all())
+    return bool((image[:1] == image[:1, :1]).all()) and bool((image == image[:1, :1]).all())

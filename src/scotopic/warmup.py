@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scotopic.device import kernels
+from scotopic.device import cpu_kernels, resolve_device
 from scotopic.progress import Progress, Share, silent
 
 LOADING = "loading kernels"  #: stage in which compiled kernels are read from the cache
@@ -48,7 +48,7 @@ def warm_up(progress: Progress = silent) -> bool:
     return compiled > 0
 
 
-def warmed(progress: Progress) -> Progress:
+def warmed(progress: Progress, device: str = "cpu") -> Progress:
     """Return a progress that warms up when the first stage begins, and passes everything on.
 
     By then all input has been checked, so that no error has to wait for a compiler; and the first stage's clock has not
@@ -58,7 +58,12 @@ def warmed(progress: Progress) -> Progress:
     ----------
     progress
         Where to pass it on to.
+    device
+        Where the work will run. On a GPU there is nothing to get ready: a kernel is compiled, within seconds, for the
+        settings that it is first called with.
     """
+    if resolve_device(device) == "cuda":
+        return progress
     ready = False
 
     def report(stage: str, share: float) -> None:
@@ -79,7 +84,7 @@ def cache_folders() -> list[str]:
 def _dispatchers() -> list[Any]:
     from numba.core.dispatcher import Dispatcher
 
-    modules = kernels("junctions", "cpu"), kernels("matching", "cpu")
+    modules = cpu_kernels("junctions"), cpu_kernels("matching")
     return [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
 
 

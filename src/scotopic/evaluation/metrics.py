@@ -114,10 +114,10 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     predicted, true = _as_maps(prediction, truth)
     if half == 0:
         return np.abs(predicted - true)
-    from scotopic.device import kernels
+    from scotopic.device import cpu_kernels
 
     true[np.isnan(true)] = np.inf
-    error: Map = kernels("evaluation", "cpu").window_error(predicted, true, min(half, max(true.shape)))
+    error: Map = cpu_kernels("evaluation").window_error(predicted, true, min(half, max(true.shape)))
     return error
 
 

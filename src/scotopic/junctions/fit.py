@@ -1,23 +1,22 @@
-"""Fitting a field of junctions to one image (METHOD section 1): the schedule, on top of the kernels."""
+"""Fitting a field of junctions to images (METHOD section 1): the schedule, on top of a device's steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import kernels
+from scotopic.device import is_on_gpu, resolve_device, steps, to_device
 from scotopic.errors import InputError
-from scotopic.io import as_image
-from scotopic.junctions.grid import patches_over, spans
+from scotopic.junctions.grid import spans
 from scotopic.progress import Share, unheard
 from scotopic.settings import JunctionSettings
+from scotopic.tensors import take_image
 from scotopic.validation import check_size
 
 Plane = NDArray[np.float32]
@@ -44,6 +43,15 @@ class Junctions:
     colour_map: Plane
     settings: JunctionSettings
 
+    def to_numpy(self) -> Junctions:
+        """Return the field with NumPy arrays, copied from the GPU if they are there."""
+        return self.to_device("cpu")
+
+    def to_device(self, device: str) -> Junctions:
+        """Return the field with the arrays of a device, ``"cpu"`` or ``"cuda"``."""
+        maps = to_device(self.boundary_map, device), to_device(self.colour_map, device)
+        return Junctions(to_device(self.parameters, device), *maps, self.settings)
+
     def render(self, boundaries: bool = True) -> NDArray[np.uint8]:
         """Return a picture of the structure: the colour map, stretched to the full range, with boundaries drawn dark.
 
@@ -56,6 +64,8 @@ class Junctions:
         -------
         (H, W, 3) uint8 RGB
         """
+        if is_on_gpu(self.colour_map):
+            return self.to_numpy().render(boundaries)
         low, high = np.percentile(self.colour_map, (0.5, 99.5))
         picture = np.clip((self.colour_map - low) / max(high - low, 1e-6), 0, 1)
         if boundaries:
@@ -81,7 +91,7 @@ def fit_junctions(
     settings
         :class:`~scotopic.settings.JunctionSettings`; the paper's by default.
     device
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        ``"auto"``, ``"cpu"`` or ``"cuda"``. A tensor that is on the GPU gives a field of tensors there.
     progress
         Called with the share done.
     name
@@ -105,16 +115,34 @@ def fit_junctions(
     True
     """
     settings = settings or JunctionSettings()
-    pixels = as_image(image, name)
+    where = resolve_device(device, image)
+    pixels = take_image(image, name)
     check_size(pixels, settings.patch_size, name)
-    engine = kernels("junctions", device)
-    planes = pad_to_patches(pixels, settings)
+    (field,) = fit_fields([pixels], settings, device=where, progress=progress)
+    return field if is_on_gpu(image) else field.to_numpy()
+
+
+def fit_fields(
+    images: Sequence[Any], settings: JunctionSettings, *, device: str, progress: Share = unheard
+) -> list[Junctions]:
+    """Fit a field of junctions to each of several images of one size, side by side, on a device's own arrays."""
+    engine = steps("junctions", device)
+    planes = engine.to_planes(images, settings)
     fit = _fit_tiles(engine, planes, settings, progress)
     # The colours of the last step lean on the global colour map before it, with their full weight by then.
     lean = settings.colour_weight if settings.refine_steps else 0.0
-    earlier = np.repeat(np.repeat(fit.colour_map, settings.binning, axis=1), settings.binning, axis=2)
-    maps = _cropped(*_build_maps(engine, planes, fit.parameters, earlier, lean, settings), pixels.shape)
-    return Junctions(fit.parameters, *maps, settings)
+    earlier = engine.enlarged(fit.colour_map, settings.binning) if lean else planes
+    boundaries, colours = engine.draw_maps(planes, fit.parameters, earlier, lean, settings)
+    height, width, _ = images[0].shape
+    return [
+        Junctions(
+            parameters,
+            engine.contiguous(boundary_map[:height, :width]),
+            engine.contiguous(_channels_last(colour_map[:, :height, :width])),
+            settings,
+        )
+        for parameters, boundary_map, colour_map in zip(fit.parameters, boundaries, colours, strict=True)
+    ]
 
 
 def check_fields(fields: tuple[Junctions, Junctions], shape: tuple[int, int]) -> None:
@@ -132,56 +160,53 @@ def check_fields(fields: tuple[Junctions, Junctions], shape: tuple[int, int]) ->
         )
 
 
-def pad_to_patches(pixels: Plane, settings: JunctionSettings) -> Plane:
-    """Return the image as planes ``(C, H, W)``, its edge repeated until whole patches cover it."""
-    height, width, _ = pixels.shape
-    down, right = (-(length - settings.patch_size) % settings.stride for length in (height, width))
-    return np.ascontiguousarray(np.pad(np.moveaxis(pixels, -1, 0), ((0, 0), (0, down), (0, right)), mode="edge"))
+def plain_map(image: Any, parameters: Any, settings: JunctionSettings, *, device: str) -> Any:
+    """Return the mean map of the patches' reconstructions in plain colours, ``(H, W, C)``, as the matching needs it."""
+    engine = steps("junctions", device)
+    (mean,) = engine.plain_maps(engine.to_planes([image], settings), parameters[None], settings)
+    height, width, _ = image.shape
+    return engine.contiguous(_channels_last(mean[:, :height, :width]))
 
 
-def patch_axis(settings: JunctionSettings) -> Plane:
-    """Return the coordinates of a patch's (binned) pixels along one side."""
-    axis = np.linspace(-1.0, 1.0, settings.patch_size)
-    return np.asarray(axis.reshape(-1, settings.binning).mean(axis=1), np.float32)
+def _channels_last(planes: Any) -> Any:
+    """Return ``(C, H, W)`` as ``(H, W, C)``; NumPy and torch name this differently."""
+    return planes.transpose(1, 2, 0) if isinstance(planes, np.ndarray) else planes.permute(1, 2, 0)
 
 
 @dataclass
 class _Fit:
-    """Parameters, and the global colour map ``G`` with which the last step computed its colours (binned)."""
+    """Parameters, and the global colour maps ``G`` with which the last step computed its colours (binned)."""
 
-    parameters: NDArray[np.float64]
-    colour_map: Plane
-
-
-def _binned(planes: Plane, binning: int) -> Plane:
-    channels, height, width = planes.shape
-    blocks = planes.reshape(channels, height // binning, binning, width // binning, binning)
-    return np.ascontiguousarray(blocks.mean(axis=(2, 4), dtype=np.float32))
+    parameters: Any
+    colour_map: Any
 
 
-def _fit_tiles(engine: ModuleType, planes: Plane, settings: JunctionSettings, report: Share) -> _Fit:
+def _fit_tiles(engine: Any, planes: Any, settings: JunctionSettings, report: Share) -> _Fit:
     """Fit the whole grid, tile by tile. Without refinement patches are independent and tiles change nothing."""
-    small = _binned(planes, settings.binning) if settings.binning > 1 else planes
+    small = engine.binned(planes, settings.binning) if settings.binning > 1 else planes
     size, stride = settings.patch_size // settings.binning, settings.stride // settings.binning
-    rows, columns = ((length - size) // stride + 1 for length in small.shape[1:])
+    rows, columns = ((length - size) // stride + 1 for length in small.shape[2:])
     margin = settings.tile_margin if settings.refine_steps else 0
     tiles = [(r, c) for r in spans(rows, settings.tile, margin) for c in spans(columns, settings.tile, margin)]
-    whole = _Fit(np.empty((rows, columns, 5)), np.zeros_like(small))
+    if len(tiles) == 1:
+        return _fit(engine.Field(small, settings), settings, report)
+    whole = _Fit(engine.new_parameters(len(small), rows, columns), engine.zeros(tuple(small.shape)))
     for k, (r, c) in enumerate(tiles):
         window = small[
-            :, r.first * stride : (r.last - 1) * stride + size, c.first * stride : (c.last - 1) * stride + size
+            ..., r.first * stride : (r.last - 1) * stride + size, c.first * stride : (c.last - 1) * stride + size
         ]
-        part = _fit(engine, np.ascontiguousarray(window), settings, partial(_report_tile, report, k, len(tiles)))
-        whole.parameters[r.start : r.stop, c.start : c.stop] = part.parameters[
-            r.start - r.first : r.stop - r.first, c.start - c.first : c.stop - c.first
+        field = engine.Field(engine.contiguous(window), settings)
+        part = _fit(field, settings, partial(_report_tile, report, k, len(tiles)))
+        whole.parameters[:, r.start : r.stop, c.start : c.stop] = part.parameters[
+            :, r.start - r.first : r.stop - r.first, c.start - c.first : c.stop - c.first
         ]
         # From the first kept patch to the end of the window; the next tile overwrites what lies beyond this one.
         top, left = (r.start - r.first) * stride, (c.start - c.first) * stride
-        source = part.colour_map[:, top:, left:]
+        source = part.colour_map[..., top:, left:]
         whole.colour_map[
-            :,
-            r.start * stride : r.start * stride + source.shape[1],
-            c.start * stride : c.start * stride + source.shape[2],
+            ...,
+            r.start * stride : r.start * stride + source.shape[-2],
+            c.start * stride : c.start * stride + source.shape[-1],
         ] = source
     return whole
 
@@ -190,132 +215,39 @@ def _report_tile(report: Share, tile: int, tiles: int, share: float) -> None:
     report((tile + share) / tiles)
 
 
-def _fit(engine: ModuleType, planes: Plane, settings: JunctionSettings, report: Share) -> _Fit:
+def _fit(field: Any, settings: JunctionSettings, report: Share) -> _Fit:
     """Run the schedule on one tile: search steps until nothing moves, then refinement with rising weights."""
-    size, stride = settings.patch_size // settings.binning, settings.stride // settings.binning
-    rows, columns = ((length - size) // stride + 1 for length in planes.shape[1:])
-    axis = patch_axis(settings)
-    angle_offsets = np.arange(settings.candidates) * (2 * np.pi / settings.candidates)
-    vertex_offsets = np.linspace(-settings.vertex_range, settings.vertex_range, settings.candidates)
-    parameters = np.zeros((rows, columns, 5))
-    boundary_map, colour_map = np.zeros(planes.shape[1:], np.float32), np.zeros_like(planes)
-
-    everyone = np.arange(rows * columns)
     # A search step costs about as much as 60 gradient steps; the first phase about as much as 2.5 of them.
     searches = settings.refine_steps // settings.search_every
     effort = 2.5 * (settings.search_steps > 0) + searches + (settings.refine_steps - searches) / 60
     done = 0.0
 
-    moving = everyone
     for step in range(settings.search_steps):
-        moved = engine.search_step(
-            parameters, moving, planes, boundary_map, colour_map, axis, stride, 0.0, 0.0, angle_offsets, vertex_offsets
-        )
         # Patches do not see each other yet, so one that a whole step left in place will stay there for good.
-        moving = moving[moved]
-        done = min(2.5, done + (1.0 if step == 0 else len(moving) / rows / columns))
-        report(done / effort)
-        if len(moving) == 0:
+        moving = field.search(0.0, 0.0, only_moving=step > 0)
+        done = min(2.5, done + 0.67**step)
+        report(min(done / effort, 1.0))
+        if not moving:
             break
 
     if settings.refine_steps == 0:
-        return _Fit(parameters, colour_map)
+        return _Fit(field.parameters, field.colour_map)
 
-    adam_first, adam_second, gradients = (np.zeros_like(parameters) for _ in range(3))
-    rates = np.array([settings.angle_rate] * 3 + [settings.vertex_rate] * 2)
-    count = 0
-    current, fresh = (boundary_map, colour_map), (np.empty_like(boundary_map), np.empty_like(colour_map))
-
-    def rebuild(adam_count: int, boundary_weight: float, colour_weight: float) -> None:
-        nonlocal current, fresh
-        engine.sweep(
-            parameters, adam_first, adam_second, adam_count, rates, planes, *current, axis, stride, boundary_weight,
-            colour_weight, *fresh, gradients,
-        )  # fmt: skip
-        current, fresh = fresh, current
-
-    rebuild(0, 0.0, 0.0)
+    adam_count = 0
+    field.rebuild(0, 0.0, 0.0)
     for step in range(1, settings.refine_steps + 1):
         share = (step - 1) / max(settings.refine_steps - 1, 1)
         boundary_weight, colour_weight = share * settings.boundary_weight, share * settings.colour_weight
         if step % settings.search_every == 0:
-            engine.search_step(
-                parameters, everyone, planes, *current, axis, stride, boundary_weight, colour_weight, angle_offsets,
-                vertex_offsets,
-            )  # fmt: skip
+            field.search(boundary_weight, colour_weight)
             done += 1
             if step == settings.refine_steps:
                 break  # the final maps are built from these parameters, over the whole image
-            rebuild(0, boundary_weight, colour_weight)
+            field.rebuild(0, boundary_weight, colour_weight)
         else:
-            count += 1
-            rebuild(count, boundary_weight, colour_weight)
+            adam_count += 1
+            field.rebuild(adam_count, boundary_weight, colour_weight)
             done += 1 / 60
         if step % 10 == 0:
             report(min(done / effort, 1.0))
-    return _Fit(parameters, current[1])
-
-
-def maps_of(
-    image: Plane, parameters: NDArray[np.float64], settings: JunctionSettings, device: str
-) -> tuple[Plane, Plane]:
-    """Return the boundary map and the colour map, in plain colours (``lc = 0``), of given junctions on an image."""
-    planes = pad_to_patches(image, settings)
-    maps = _build_maps(kernels("junctions", device), planes, parameters, planes, 0.0, settings)
-    return _cropped(*maps, image.shape)
-
-
-def plain_map(image: Plane, parameters: NDArray[np.float64], settings: JunctionSettings, device: str) -> Plane:
-    """Return the mean map of the patches' reconstructions in plain colours, ``(H, W, C)``, as the matching needs it."""
-    engine = kernels("junctions", device)
-    planes = pad_to_patches(image, settings)
-    total = np.zeros(planes.shape)
-    for top, patches in painted_rows(engine, planes, parameters, settings):
-        engine.add_row(patches, settings.patch_size, settings.stride, top, total)
-    for axis in (1, 2):
-        first, last = patches_over(planes.shape[axis], parameters.shape[axis - 1], settings)
-        total /= (last + 1 - first)[:, None] if axis == 1 else last + 1 - first
-    height, width, _ = image.shape
-    mean = total[:, :height, :width]
-    return np.ascontiguousarray(np.moveaxis(mean, 0, -1), dtype=np.float32)
-
-
-def painted_rows(
-    engine: ModuleType, planes: Plane, parameters: NDArray[np.float64], settings: JunctionSettings
-) -> Iterator[tuple[int, Plane]]:
-    """Yield for each row of patches its top line and its plain reconstructions, ``(columns, C, R * R)``.
-
-    The array is filled anew for each row.
-    """
-    axis = np.linspace(-1.0, 1.0, settings.patch_size)
-    patches = np.empty((parameters.shape[1], planes.shape[0], settings.patch_size**2), np.float32)
-    for row in range(parameters.shape[0]):
-        top = row * settings.stride
-        engine.paint_row(parameters[row], planes, axis, settings.stride, top, patches)
-        yield top, patches
-
-
-def _cropped(boundary_map: Plane, colour_map: Plane, shape: tuple[int, ...]) -> tuple[Plane, Plane]:
-    """Cut padding off the maps and put the colours' channels last."""
-    height, width = shape[:2]
-    colours = np.moveaxis(colour_map[:, :height, :width], 0, -1)
-    return np.ascontiguousarray(boundary_map[:height, :width]), np.ascontiguousarray(colours)
-
-
-def _build_maps(
-    engine: ModuleType,
-    planes: Plane,
-    parameters: NDArray[np.float64],
-    colour_map: Plane,
-    colour_weight: float,
-    settings: JunctionSettings,
-) -> tuple[Plane, Plane]:
-    """Build the boundary map and the colour map of a whole image, at full resolution."""
-    axis = np.linspace(-1.0, 1.0, settings.patch_size).astype(np.float32)
-    boundaries, colours = np.empty(planes.shape[1:], np.float32), np.empty_like(planes)
-    nothing = np.zeros((1, 1, 5))
-    engine.sweep(
-        parameters, nothing, nothing, 0, np.zeros(5), planes, boundaries, colour_map, axis, settings.stride, 0.0,
-        colour_weight, boundaries, colours, nothing,
-    )  # fmt: skip
-    return boundaries, colours
+    return _Fit(field.parameters, field.colour_map)

@@ -1,4 +1,4 @@
-"""The patch grid along one axis: which patches lie over a pixel, and tiles, which bound the memory of a fit."""
+"""The patch grid: pixels of a patch, patches over a pixel, offsets that are tried, and tiles, which bound memory."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def patches_over(length: int, count: int, settings: JunctionSettings) -> tuple[N
     x = np.arange(length)
     first = np.maximum(-((settings.patch_size - 1 - x) // settings.stride), 0)  # ceil((x - R + 1) / stride)
     return first, np.minimum(x // settings.stride, count - 1)
+
+
+def patch_axis(patch_size: int, binning: int = 1) -> NDArray[np.float64]:
+    """Return the coordinates of a patch's (binned) pixels along one side."""
+    return np.asarray(np.linspace(-1.0, 1.0, patch_size).reshape(-1, binning).mean(axis=1))
+
+
+def search_offsets(settings: JunctionSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the offsets at which a search step tries each angle, and each coordinate of the vertex."""
+    angles = np.arange(settings.candidates, dtype=np.float64) * (2 * np.pi / settings.candidates)
+    return angles, np.linspace(-settings.vertex_range, settings.vertex_range, settings.candidates)

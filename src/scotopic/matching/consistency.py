@@ -38,6 +38,7 @@ class Reason(IntEnum):
 class Consistency:
     """What the left-right check found, per left pixel."""
 
+    disparity: NDArray[np.float32]
     reason: NDArray[np.uint8]
     confidence: NDArray[np.float32]
 
@@ -101,4 +102,5 @@ def check_views(
     reason[disagree] = Reason.LEFT_RIGHT
     reason[disagree & ((landing < 0) | (landing > width - 1))] = Reason.OUT_OF_VIEW
     reason[left_boundaries <= settings.boundary_threshold] = Reason.NO_STRUCTURE
-    return Consistency(reason, confidence)
+    disparity = np.where(reason == Reason.OK, left, np.float32(np.nan))
+    return Consistency(disparity, reason, confidence)

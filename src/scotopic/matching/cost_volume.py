@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import kernels
+from scotopic.device import cpu_kernels
 from scotopic.junctions import Junctions
-from scotopic.junctions.fit import pad_to_patches, painted_rows
 from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
+from scotopic.junctions.on_cpu import painted_rows, to_planes
 from scotopic.progress import Share, unheard
 from scotopic.settings import MatchingSettings
 
@@ -56,7 +56,6 @@ def cost_volume(
     settings: MatchingSettings,
     *,
     is_left: bool,
-    device: str = "auto",
     progress: Share = unheard,
 ) -> NDArray[np.float32]:
     """Return the raw costs of one view, ``(rows, columns, D)``; :data:`INVALID` where too few pixels have a partner.
@@ -73,16 +72,16 @@ def cost_volume(
     assert settings.max_disparity is not None
     first, candidates = settings.min_disparity, settings.max_disparity - settings.min_disparity
     fit, parameters = view.junctions.settings, view.junctions.parameters
-    painter, engine = kernels("junctions", device), kernels("matching", device)
+    engine = cpu_kernels("matching")
     # Centred pixels: smaller sums, better rounding, the same differences.
-    planes = pad_to_patches(view.image, fit) - np.float32(0.5)
+    planes = to_planes([view.image], fit)[0] - np.float32(0.5)
     image, plain = (
         np.ascontiguousarray(np.moveaxis(a, -1, 0)) - np.float32(0.5) for a in (other.image, other.plain_map)
     )
     image_lines, before = engine.lay_out(image, first, candidates, fit.patch_size, is_left)
     plain_lines, before = engine.lay_out(plain, first, candidates, fit.patch_size, is_left)
     volume = np.empty((*parameters.shape[:2], candidates), np.float32)
-    for row, (top, painted) in enumerate(painted_rows(painter, planes, parameters, fit)):
+    for row, (top, painted) in enumerate(painted_rows(planes, parameters, fit)):
         engine.cost_row(
             painted, planes, fit.patch_size, fit.stride, top, *view.image.shape[:2], image, plain, image_lines,
             plain_lines, before, first, is_left, *weights(settings), volume[row],
@@ -111,7 +110,7 @@ def reference_cost_volume(view: View, other: View, settings: MatchingSettings, *
     fit = view.junctions.settings
     size, stride = fit.patch_size, fit.stride
     height, width = view.image.shape[:2]
-    padded = np.moveaxis(pad_to_patches(view.image, fit), 0, -1).astype(np.float64)
+    padded = np.moveaxis(to_planes([view.image], fit)[0], 0, -1).astype(np.float64)
     own, cross, rebuilt = weights(settings)
     disparities = range(settings.min_disparity, settings.max_disparity)
     rows, columns, _ = view.junctions.parameters.shape

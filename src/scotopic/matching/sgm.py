@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import kernels
+from scotopic.device import cpu_kernels
 from scotopic.junctions import Junctions
 from scotopic.settings import MatchingSettings
 
@@ -35,9 +35,23 @@ def jump_penalties(junctions: Junctions, settings: MatchingSettings) -> NDArray[
     return np.asarray(np.floor(penalties), np.int32)
 
 
-def aggregate(
-    volume: NDArray[np.int16], penalties: NDArray[np.int32], settings: MatchingSettings, *, device: str = "auto"
-) -> NDArray[np.int32]:
+def path_starts(rows: int, columns: int, down: int, right: int) -> list[tuple[int, int, int, int, int]]:
+    """Return the paths of one direction: first row and column, step down and right, and number of patches.
+
+    Paths begin on the sides that they come from.
+    """
+    first_row, first_column = (0 if down > 0 else rows - 1), (0 if right > 0 else columns - 1)
+    starts = [(first_row, j) for j in range(columns)] if down else []
+    starts += [(i, first_column) for i in range(rows) if right and not (down and i == first_row)]
+    paths = []
+    for i, j in starts:
+        ahead_down = (rows - i if down > 0 else i + 1) if down else rows + columns
+        ahead_right = (columns - j if right > 0 else j + 1) if right else rows + columns
+        paths.append((i, j, down, right, min(ahead_down, ahead_right)))
+    return paths
+
+
+def aggregate(volume: NDArray[np.int16], penalties: NDArray[np.int32], settings: MatchingSettings) -> NDArray[np.int32]:
     """Return the sum of the path costs over eight directions, ``(rows, columns, D)``.
 
     Parameters
@@ -50,17 +64,15 @@ def aggregate(
         For ``P1``.
     """
     directions = np.array(DIRECTIONS, np.int64)
-    return np.asarray(kernels("matching", device).aggregate(volume, penalties, settings.p1, directions))
+    return np.asarray(cpu_kernels("matching").aggregate(volume, penalties, settings.p1, directions))
 
 
-def select(
-    total: NDArray[np.int32], settings: MatchingSettings, *, device: str = "auto"
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def select(total: NDArray[np.int32], settings: MatchingSettings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the disparity of each patch (the lowest sum, the first on a tie) and its margin.
 
     The margin is by how much the lowest sum at least two candidates away is above the winner.
     """
-    best, margin = kernels("matching", device).select(total)
+    best, margin = cpu_kernels("matching").select(total)
     return best + settings.min_disparity, margin
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import kernels, rest_idle_threads
+from scotopic.device import cpu_kernels, rest_idle_threads
 from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
 from scotopic.io import as_image
@@ -70,7 +70,7 @@ class Classical:
 
     def _match_view(self, view: Map, other: Map, candidates: int) -> tuple[Map, NDArray[np.int64]]:
         """Return the disparity and the margin of each pixel of a view whose partners lie to the left."""
-        engine = kernels("matching", "cpu")
+        engine = cpu_kernels("matching")
         volume = scale_costs(ssd_volume(view, other, candidates))
         penalties = np.full(volume.shape[:2], P2, np.int32)
         total = engine.aggregate(volume, penalties, P1, np.array(DIRECTIONS, np.int64))

@@ -1,0 +1,236 @@
+"""The fit's arrays and steps on a GPU: torch tensors, and launches of the kernels in ``_cuda.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+
+from scotopic.device import interpreted, torch_device
+from scotopic.junctions import _cuda
+from scotopic.junctions.grid import patch_axis, search_offsets
+from scotopic.settings import JunctionSettings
+
+# Pixels per tile and warps per program, found by trying (docs/performance.md).
+SEARCH = {"BLOCK": 4, "num_warps": 1}
+DESCRIBE = {"BLOCK": 64, "num_warps": 1}
+MAPS = {"BLOCK": 8, "num_warps": 2}
+
+
+def zeros(shape: tuple[int, ...]) -> Tensor:
+    """Return a float32 array of zeros."""
+    return torch.zeros(shape, dtype=torch.float32, device=torch_device())
+
+
+def new_parameters(views: int, rows: int, columns: int) -> Tensor:
+    """Return room for the parameters of so many patches."""
+    return torch.zeros((views, rows, columns, 5), dtype=torch.float64, device=torch_device())
+
+
+def to_planes(images: Sequence[Any], settings: JunctionSettings) -> Tensor:
+    """Return images as planes ``(V, C, H, W)``, their edges repeated until whole patches cover them."""
+    stacked = torch.stack([torch.as_tensor(image, device=torch_device()) for image in images]).movedim(-1, 1)
+    height, width = stacked.shape[2:]
+    down, right = (-(length - settings.patch_size) % settings.stride for length in (height, width))
+    return torch.nn.functional.pad(stacked, (0, right, 0, down), mode="replicate").contiguous()
+
+
+def binned(planes: Tensor, binning: int) -> Tensor:
+    """Return the planes with ``binning x binning`` pixels averaged."""
+    views, channels, height, width = planes.shape
+    blocks = planes.reshape(views, channels, height // binning, binning, width // binning, binning)
+    return blocks.mean(dim=(3, 5)).contiguous()
+
+
+def enlarged(planes: Tensor, binning: int) -> Tensor:
+    """Return the planes with every pixel repeated ``binning x binning`` times."""
+    return planes.repeat_interleave(binning, dim=-2).repeat_interleave(binning, dim=-1)
+
+
+def contiguous(array: Tensor) -> Tensor:
+    """Return the array with its elements in order."""
+    return array.contiguous()
+
+
+class Field:
+    """Junctions being fitted to images of one size, with everything that the steps read and write.
+
+    Parameters
+    ----------
+    planes
+        ``(V, C, H, W)`` in whole patches.
+    settings
+        Of the fit. Patches have ``patch_size / binning`` pixels along a side here.
+    """
+
+    def __init__(self, planes: Tensor, settings: JunctionSettings) -> None:
+        self.planes, self.settings = planes.contiguous(), settings
+        self.size, self.stride = settings.patch_size // settings.binning, settings.stride // settings.binning
+        views, channels, height, width = planes.shape
+        rows, columns = ((length - self.size) // self.stride + 1 for length in (height, width))
+        self.parameters = new_parameters(views, rows, columns)
+        self.boundary_map, self.colour_map = zeros((views, height, width)), torch.zeros_like(self.planes)
+        self.adam_first, self.adam_second, self.gradients = (torch.zeros_like(self.parameters) for _ in range(3))
+        self.moving = torch.ones((views, rows, columns), dtype=torch.uint8, device=planes.device)
+        self._drawings = zeros((views * rows * columns, _cuda.drawing_length(channels)))
+        self._x, self._y, self._axis = _pixel_tables(settings.patch_size, settings.binning, "float32", planes.device)
+        self._offsets, self._adam = _offset_table(settings, planes.device), _adam_table(settings, planes.device)
+
+    def search(self, boundary_weight: float, colour_weight: float, *, only_moving: bool = False) -> bool:
+        """Take a search step; of all patches, or of those that the last one moved. Return whether any may move on.
+
+        Whether none does is not asked, which would wait for the GPU: a patch at rest costs next to nothing.
+        """
+        if not only_moving:
+            self.moving.fill_(1)
+        target = self.planes - 0.5 * (1 + colour_weight)  # about centred, which keeps float32 sums accurate
+        if colour_weight:
+            target.add_(self.colour_map, alpha=colour_weight)
+        views, rows, columns, _ = self.parameters.shape
+        _cuda.search[(views * rows * columns,)](
+            self.parameters, self.moving, target, self.boundary_map, self._axis, self._offsets, rows, columns,
+            *self.planes.shape[2:], boundary_weight, colour_weight, SIZE=self.size, STRIDE=self.stride,
+            CHANNELS=self.planes.shape[1], CANDIDATES=self.settings.candidates, COUPLED=boundary_weight > 0,
+            LANES=self._offsets.shape[1], **_tiles(SEARCH, self.size),
+        )  # fmt: skip
+        return True
+
+    def rebuild(self, adam_count: int, boundary_weight: float, colour_weight: float) -> None:
+        """Rebuild the global maps; with ``adam_count > 0`` also take that Adam step, after the maps' parameters."""
+        self.describe(adam_count, boundary_weight, colour_weight)
+        # The drawings hold all that the maps need, so the old maps can be written over.
+        self.draw()
+
+    def describe(self, adam_count: int, boundary_weight: float, colour_weight: float) -> None:
+        """Make the drawings of all patches, and take the Adam step."""
+        views, rows, columns, _ = self.parameters.shape
+        _cuda.describe[(views * rows * columns,)](
+            self.parameters, self.adam_first, self.adam_second, self.gradients, self._drawings, self.planes,
+            self.boundary_map, self.colour_map, self._x, self._y, rows, columns, *self.planes.shape[2:],
+            self._adam, adam_count, boundary_weight, colour_weight, SIZE=self.size, STRIDE=self.stride,
+            CHANNELS=self.planes.shape[1], ADAM=adam_count > 0,
+            LEAN=colour_weight > 0, REAL=_cuda.FLOAT32, **_tiles(DESCRIBE, self.size**2),
+        )  # fmt: skip
+
+    def draw(self) -> None:
+        """Draw the maps from the drawings."""
+        grid = self.parameters.shape[1], self.parameters.shape[2]
+        _launch_maps(self._drawings, self.boundary_map, self.colour_map, self._axis, grid, self.size, self.stride)
+
+
+def draw_maps(
+    planes: Tensor, parameters: Tensor, colour_map: Tensor, colour_weight: float, settings: JunctionSettings
+) -> tuple[Tensor, Tensor]:
+    """Return the boundary maps ``(V, H, W)`` and the colour maps ``(V, C, H, W)``, at full resolution."""
+    drawings = _draw(planes, parameters, colour_map, colour_weight, settings, "float32")
+    boundaries, colours = zeros((planes.shape[0], *planes.shape[2:])), torch.empty_like(planes)
+    axis = _pixel_tables(settings.patch_size, 1, "float32", planes.device)[2]
+    size = parameters.shape[1], parameters.shape[2]
+    _launch_maps(drawings, boundaries, colours, axis, size, settings.patch_size, settings.stride)
+    return boundaries, colours
+
+
+def plain_maps(planes: Tensor, parameters: Tensor, settings: JunctionSettings) -> Tensor:
+    """Return the mean maps of the patches' reconstructions in plain colours, drawn in float64, ``(V, C, H, W)``."""
+    colours = torch.empty_like(planes)
+    axis = _pixel_tables(settings.patch_size, 1, "float64", planes.device)[2]
+    size = parameters.shape[1], parameters.shape[2]
+    _launch_maps(
+        plain_drawings(planes, parameters, settings), None, colours, axis, size, settings.patch_size, settings.stride
+    )
+    return colours
+
+
+def plain_drawings(planes: Tensor, parameters: Tensor, settings: JunctionSettings) -> Tensor:
+    """Return the drawings, in float64 and plain colours, of every patch: what the matching compares is made of them."""
+    return _draw(planes, parameters, planes, 0.0, settings, "float64")
+
+
+def paint_patches(
+    drawings: Tensor, planes: Tensor, columns: int, first: int, settings: JunctionSettings, out: Tensor
+) -> None:
+    """Fill ``out``, ``(count, C, R * R, 2)``, with patches of one view from ``first`` on.
+
+    Each pixel's reconstruction lies beside its raw value; ``planes`` is ``(C, H, W)`` in whole patches.
+    """
+    x, y, _ = _pixel_tables(settings.patch_size, 1, "float64", drawings.device)
+    _cuda.paint[(len(out),)](
+        drawings, planes, out, x, y, first, columns, *planes.shape[1:], SIZE=settings.patch_size,
+        STRIDE=settings.stride, CHANNELS=len(planes), REAL=_cuda.FLOAT64, **_tiles(DESCRIBE, settings.patch_size**2),
+    )  # fmt: skip
+
+
+def _draw(
+    planes: Tensor, parameters: Tensor, colour_map: Tensor, colour_weight: float, settings: JunctionSettings, real: str
+) -> Tensor:
+    views, rows, columns, _ = parameters.shape
+    channels = planes.shape[1]
+    drawings = torch.empty(
+        (views * rows * columns, _cuda.drawing_length(channels)), dtype=getattr(torch, real), device=planes.device
+    )
+    x, y, _ = _pixel_tables(settings.patch_size, 1, real, planes.device)
+    unused = parameters
+    _cuda.describe[(views * rows * columns,)](
+        parameters, unused, unused, unused, drawings, planes, planes, colour_map, x, y, rows, columns,
+        *planes.shape[2:], unused, 0, 0.0, colour_weight, SIZE=settings.patch_size, STRIDE=settings.stride,
+        CHANNELS=channels, ADAM=False, LEAN=colour_weight > 0,
+        REAL=_cuda.FLOAT64 if real == "float64" else _cuda.FLOAT32, **_tiles(DESCRIBE, settings.patch_size**2),
+    )  # fmt: skip
+    return drawings
+
+
+def _launch_maps(
+    drawings: Tensor,
+    boundaries: Tensor | None,
+    colours: Tensor,
+    axis: Tensor,
+    grid: tuple[int, int],
+    size: int,
+    stride: int,
+) -> None:
+    views, channels, height, width = colours.shape
+    block = MAPS["BLOCK"]
+    _cuda.maps[(triton.cdiv(width, block), triton.cdiv(height, block), views)](
+        drawings, colours if boundaries is None else boundaries, colours, axis, *grid, height, width, SIZE=size,
+        STRIDE=stride, CHANNELS=channels, WITH_BOUNDARY=boundaries is not None,
+        REAL=_cuda.FLOAT64 if drawings.dtype == torch.float64 else _cuda.FLOAT32, **MAPS,
+    )  # fmt: skip
+
+
+def _tiles(config: dict[str, int], pixels: int) -> dict[str, int]:
+    """Return a kernel's tile for so many pixels. Interpreted, a step of any size costs the same: one tile."""
+    return {**config, "BLOCK": triton.next_power_of_2(pixels)} if interpreted() else config
+
+
+@lru_cache(maxsize=16)
+def _pixel_tables(patch_size: int, binning: int, real: str, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return x and y of a patch's pixels, flat and padded, and the coordinates along one side."""
+    axis = patch_axis(patch_size, binning).astype(real)
+    x, y = np.tile(axis, len(axis)), np.repeat(axis, len(axis))
+    # The last tile reads past the end, and drops what it finds there.
+    padded = (np.pad(table, (0, triton.next_power_of_2(x.size))) for table in (x, y))
+    x, y, axis = (torch.as_tensor(table, device=device) for table in (*padded, axis))
+    return x, y, axis
+
+
+@lru_cache(maxsize=16)
+def _offset_table(settings: JunctionSettings, device: torch.device) -> Tensor:
+    """Return the offsets that angles and vertices are tried at, ``(2, LANES)`` float64, padded to a power of two."""
+    angles, vertices = search_offsets(settings)
+    lanes = triton.next_power_of_2(settings.candidates)
+    table = np.zeros((2, lanes))
+    table[0, : len(angles)], table[1, : len(vertices)] = angles, vertices
+    return torch.as_tensor(table, device=device)
+
+
+@lru_cache(maxsize=16)
+def _adam_table(settings: JunctionSettings, device: torch.device) -> Tensor:
+    """Return Adam's rates and, for each step, the factors that unbias its moments, ``(1 + steps, 2)`` float64."""
+    count = np.arange(1, max(settings.refine_steps, 1) + 1)
+    factors = np.stack([1 / (1 - 0.5**count), 1 / (1 - 0.99**count)], axis=1)
+    return torch.as_tensor(np.vstack([[settings.angle_rate, settings.vertex_rate], factors]), device=device)

@@ -1,0 +1,93 @@
+"""How much GPU memory a pair takes, known before any of it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scotopic.device import interpreted
+from scotopic.errors import DeviceError
+from scotopic.settings import JunctionSettings, Settings
+
+PAINTED_BYTES = 64 * 2**20  # of painted patches at a time: enough to fill a GPU with work
+SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
+RESERVE = 0.9  # share of the free memory to plan with: allocators round up
+
+
+def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
+    """Return the most bytes that are in use at a time while a pair is matched on a GPU, apart from the fit's tiles.
+
+    Parameters
+    ----------
+    settings
+        With the disparity range fixed.
+    shape
+        ``(height, width, channels)``.
+    """
+    height, width, channels = shape
+    assert settings.matching.max_disparity is not None
+    candidates = settings.matching.max_disparity - settings.matching.min_disparity
+    size, stride = settings.junctions.patch_size, settings.junctions.stride
+    rows, columns = (-(-max(length - size, 0) // stride) + 1 for length in (height, width))
+    pixels = ((rows - 1) * stride + size) * ((columns - 1) * stride + size)
+    # Floats per pixel that both views hold throughout: image, boundary map, colour map and plain map.
+    held = 2 * (3 * channels + 1)
+    # While the maps are drawn: planes, the earlier colours and the maps; while costs are computed: the planes, the
+    # other view twice over, and the result's five maps.
+    fitting, matching = 2 * (3 * channels + 1), 5 * channels + 5
+    drawings = 8 * (14 + 3 * channels) * rows * columns
+    return 4 * pixels * (held + max(fitting, matching)) + 6 * rows * columns * candidates + drawings
+
+
+def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:
+    """Return the bytes that the fit of one tile of both views takes on top of that."""
+    height, width, channels = shape
+    side = settings.tile + 2 * settings.tile_margin
+    rows, columns = (min(length // settings.stride + 1, side) for length in (height, width))
+    patches, pixels = rows * columns, rows * columns * settings.stride**2
+    per_pixel = 4 * (3 * channels + 1) / settings.binning**2
+    return int(2 * (patches * (4 * 5 * 8 + 4 * (14 + 3 * channels) + 1) + pixels * per_pixel))
+
+
+def fitted(settings: Settings, shape: tuple[int, int, int], free: int | None = None) -> Settings:
+    """Return the settings with tiles that fit into the GPU's memory.
+
+    Parameters
+    ----------
+    settings
+        With the disparity range fixed.
+    shape
+        ``(height, width, channels)``.
+    free
+        Bytes to plan with; what the GPU has free by default.
+
+    Raises
+    ------
+    DeviceError
+        Not even the smallest tile fits.
+    """
+    if free is None:
+        if interpreted():
+            return settings
+        free = int(RESERVE * free_bytes())
+    height, width, _ = shape
+    fixed = pair_bytes(settings, shape)
+    tile = settings.junctions.tile
+    while True:
+        junctions = replace(settings.junctions, tile=tile)
+        needed = fixed + tile_bytes(junctions, shape) + PAINTED_BYTES
+        if needed <= free:
+            return replace(settings, junctions=junctions)
+        if tile <= SMALLEST_TILE:
+            raise DeviceError(
+                f"GPU memory: found {free / 2**20:.0f} MiB to use, expected at least {needed / 2**20:.0f} MiB for a "
+                f"pair of {width} x {height} px; use smaller images, a smaller max_disparity, or device='cpu'"
+            )
+        tile = max(tile // 2, SMALLEST_TILE)
+
+
+def free_bytes() -> int:
+    """Return the bytes of GPU memory that this process can still use, torch's own unused blocks included."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
