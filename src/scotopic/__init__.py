@@ -13,6 +13,7 @@ from scotopic.matching import Reason
 from scotopic.result import Match
 from scotopic.sensor import simulate, simulate_pair
 from scotopic.settings import PRESETS, Settings, resolve
+from scotopic.stream import Matcher
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ __all__ = [
     "PRESETS",
     "Junctions",
     "Match",
+    "Matcher",
     "Reason",
     "ScotopicError",
     "Settings",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from scotopic.junctions import Junctions
 from scotopic.matching.consistency import Reason
+from scotopic.settings import MatchingSettings
 
 if TYPE_CHECKING:
     from scotopic.result import Match
@@ -96,6 +97,32 @@ def draw_junctions(image: NDArray[np.float32], junctions: Junctions) -> Picture:
         f"patches of {junctions.settings.patch_size} x {junctions.settings.patch_size} px",
     ]
     return _compose(panels, f"{columns} x {rows} junctions", [words])
+
+
+def draw_side_by_side(match: Match) -> Picture:
+    """Draw a frame of a video: the left image as recorded, and its disparity in colour beside it, dark where none is.
+
+    Parameters
+    ----------
+    match
+        The result to draw.
+
+    Returns
+    -------
+    (H, 2 W, 3) uint8 RGB
+        In the colours of :func:`searched_colours`, the same for all frames that were matched alike.
+    """
+    left = as_picture(match.left_image)
+    rgb = left if left.ndim == 3 else np.repeat(left[..., None], 3, axis=2)
+    dark = np.full_like(rgb, _BACKGROUND)
+    ends = searched_colours(match.settings.matching.for_width(rgb.shape[1]))
+    return np.hstack([rgb, _in_turbo(match.disparity, ends, dark)])
+
+
+def searched_colours(searched: MatchingSettings) -> tuple[float, float]:
+    """Return the disparities at the two ends of the colours, where these span the whole range that was searched."""
+    first, last = float(searched.min_disparity), float((searched.max_disparity or 0) - 1)
+    return _colour_range(np.empty(0), (first, last))
 
 
 def as_picture(values: NDArray[np.floating]) -> Picture:

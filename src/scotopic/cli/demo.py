@@ -57,7 +57,7 @@ def demo(
             noisy = simulate_pair(scene.left, scene.right, PHOTONS, READ_NOISE)
         # In 8 bits, as in the files written below, so that matching those files gives these results.
         pair = to_uint8(noisy[0]), to_uint8(noisy[1])
-        result = match(*pair, preset="fast", progress=warmed(display), max_disparity=MAX_DISPARITY)
+        result = match(*pair, preset="fast", progress=warmed(display, "auto"), max_disparity=MAX_DISPARITY)
         with display.stage("scoring"):
             scores = [score(result.disparity, scene.disparity_left, window) for window in (19, 1)]
         with display.stage("saving"):

@@ -1,18 +1,35 @@
-"""Files in and out: images, PFM maps, and writing that never leaves half a file behind."""
+"""Files in and out: images, maps, points, and writing that never leaves half a file behind."""
 
-from scotopic.io.atomic import atomic_path, claim_folder
+from scotopic.io.atomic import atomic_path, claim_file, claim_folder
+from scotopic.io.disparity import read_disparity, write_disparity
 from scotopic.io.images import as_image, image_title, read_image, write_png
-from scotopic.io.npz import read_npz
+from scotopic.io.kitti_png import read_kitti_png, write_kitti_png
+from scotopic.io.npz import read_npz, write_npz
 from scotopic.io.pfm import read_pfm, write_pfm
+from scotopic.io.ply import read_ply, write_ply
+from scotopic.io.submission import read_submission, write_submission
+from scotopic.io.tiff import read_tiff, write_tiff
 
 __all__ = [
     "as_image",
     "atomic_path",
+    "claim_file",
     "claim_folder",
     "image_title",
+    "read_disparity",
     "read_image",
+    "read_kitti_png",
     "read_npz",
     "read_pfm",
+    "read_ply",
+    "read_submission",
+    "read_tiff",
+    "write_disparity",
+    "write_kitti_png",
+    "write_npz",
     "write_pfm",
+    "write_ply",
     "write_png",
+    "write_submission",
+    "write_tiff",
 ]

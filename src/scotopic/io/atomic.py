@@ -122,6 +122,42 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
     return path
 
 
+def claim_file(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """Make sure that a file can be written, before anything expensive is computed.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its folder must exist.
+    overwrite : bool
+        Allow an existing one to be replaced later. Nothing is removed here.
+
+    Returns
+    -------
+    pathlib.Path
+        `path`.
+
+    Raises
+    ------
+    OutputError
+        The folder is missing or takes no files, or the file is there already and `overwrite` is False, or is a folder.
+    """
+    target = Path(path)
+    shown = repr(str(target))
+    if not os.path.isdir(target.parent):
+        raise OutputError(
+            f"cannot write {shown}: found no folder {str(target.parent)!r}, expected an existing one; create it first"
+        )
+    claim_folder(target.parent, (), overwrite)
+    if os.path.isdir(target):
+        raise OutputError(f"cannot write {shown}: found a folder, expected a file or nothing; choose another name")
+    if os.path.lexists(target) and not overwrite:
+        raise OutputError(
+            f"{shown} is already there, expected no such file; choose another name or pass --overwrite to replace it"
+        )
+    return target
+
+
 def _flush(path: Path) -> None:
     """Ask the system to put a file, or the names in a folder, on the disk itself."""
     if path.is_dir():

@@ -15,6 +15,8 @@ from scotopic.io.pfm import plain_file_size, read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
+# OpenCV would read the thumbnail in the first of these as if it were the picture.
+_RAW_SUFFIXES = (".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2")
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
@@ -39,6 +41,11 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
         The file is missing, not a file, not an image, cut short, has an alpha channel or another type of numbers.
     """
     shown = repr(os.fspath(path))
+    if Path(path).suffix.lower() in _RAW_SUFFIXES:
+        raise InputError(
+            f"{shown}: found a camera's raw file, expected an image; read it with scotopic.sensor.read_raw, or use "
+            "scotopic match, which does"
+        )
     if Path(path).suffix.lower() == ".pfm":
         return read_pfm(path)
     size = plain_file_size(path)
@@ -143,8 +150,6 @@ def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[n
     OutputError
         The file cannot be written.
     """
-    import cv2
-
     pixels: NDArray[Any] = np.asarray(image)
     shape_fits = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
     if pixels.dtype.kind != "u" or pixels.dtype.itemsize > 2 or not shape_fits or pixels.size == 0:
@@ -153,16 +158,45 @@ def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[n
             "expected uint8 or uint16 of shape H x W or H x W x 3; convert it first"
         )
     native = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
-    blue_first = np.ascontiguousarray(native if native.ndim == 2 else native[:, :, ::-1])
-    try:
-        encoded = cv2.imencode(".png", blue_first)[1]
-    except cv2.error as error:
-        raise OutputError(
-            f"cannot encode an image of shape {pixels.shape} as PNG {os.fspath(path)!r}, expected one that OpenCV can "
-            "encode; make it smaller"
-        ) from error
+    data = encoded(".png", np.ascontiguousarray(native if native.ndim == 2 else native[:, :, ::-1]), path)
     with atomic_path(path) as temporary:
-        temporary.write_bytes(encoded.tobytes())
+        temporary.write_bytes(data)
+
+
+def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> bytes:
+    """Encode pixels with OpenCV, blue first.
+
+    Parameters
+    ----------
+    suffix : str
+        Of the format, such as ``".png"``.
+    pixels : ndarray
+        ``H x W`` or ``H x W x 3``, contiguous.
+    path : str or path
+        Where they are going, for the message.
+
+    Raises
+    ------
+    OutputError
+        OpenCV cannot.
+    """
+    import cv2
+
+    try:
+        with _quiet_opencv():
+            done, data = cv2.imencode(suffix, pixels)
+    except cv2.error as error:
+        raise OutputError(_cannot_encode(suffix, pixels, path)) from error
+    if not done:
+        raise OutputError(_cannot_encode(suffix, pixels, path))
+    return bytes(data.tobytes())
+
+
+def _cannot_encode(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> str:
+    return (
+        f"cannot encode an image of shape {pixels.shape} as {suffix[1:].upper()} {os.fspath(path)!r}, expected one "
+        "that OpenCV can encode; make it smaller"
+    )
 
 
 def _as_array(source: Any, shown: str) -> NDArray[Any]:
@@ -229,12 +263,13 @@ def _quiet_opencv() -> Iterator[None]:
     """Keep OpenCV's own lines off the terminal: our message says what is wrong."""
     import cv2
 
-    level = cv2.utils.logging.getLogLevel()
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    logging: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 4.10 has the two functions at its top
+    level = logging.getLogLevel()
+    logging.setLogLevel(0)  # silent
     try:
         yield
     finally:
-        cv2.utils.logging.setLogLevel(level)
+        logging.setLogLevel(level)
 
 
 def _is_cut_short(data: bytes) -> bool:

@@ -112,7 +112,7 @@ def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None
         file.write(stored.data)
 
 
-def plain_file_size(path: str | os.PathLike[str]) -> int:
+def plain_file_size(path: str | os.PathLike[str], kind: str = "an image file") -> int:
     """Give the size of an input file in bytes; anything but a plain file is an error.
 
     To be asked before opening: opening a pipe would wait for ever.
@@ -121,6 +121,8 @@ def plain_file_size(path: str | os.PathLike[str]) -> int:
     ----------
     path : str or path
         The file.
+    kind : str
+        What to call the file that was expected.
 
     Returns
     -------
@@ -137,11 +139,11 @@ def plain_file_size(path: str | os.PathLike[str]) -> int:
         status = os.stat(path)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{shown}: cannot be opened ({reason}), expected an image file; check the path") from error
+        raise InputError(f"{shown}: cannot be opened ({reason}), expected {kind}; check the path") from error
     if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{shown}: found a folder, expected an image file; give the path of a file in it")
+        raise InputError(f"{shown}: found a folder, expected {kind}; give the path of a file in it")
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{shown}: found a pipe or device, expected an image file; save it to a file first")
+        raise InputError(f"{shown}: found a pipe or device, expected {kind}; save it to a file first")
     return status.st_size
 
 

@@ -1,0 +1,276 @@
+"""``scotopic match`` with a calibration: depth, points, other formats, and warnings about the pair."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from calibration_files import HEIGHT, MIDDLEBURY, WIDTH, example_rig, store
+from reference_data import data_folder
+from typer.testing import CliRunner, Result
+
+import scotopic
+from scotopic.cli.failures import Commands
+from scotopic.cli.match import DEPTH_FILES, match
+from scotopic.io import read_disparity, read_kitti_png, read_pfm, read_ply, read_submission, write_png
+from scotopic.io.exr import has_exr
+from scotopic.result import FILES, Match
+from scotopic.sensor import simulate_pair, to_uint8
+
+# The command by itself, so that these tests do not depend on what else the program offers.
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+app.command()(match)
+app.callback()(lambda: None)
+
+FAST = ("--preset", "fast", "--max-disparity", "32")
+CALIB = "192 95.5 36.1 0.1 2.5\n"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["match", *(str(argument) for argument in arguments)])
+
+
+def succeed(*arguments: object) -> Result:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("\n") == 1
+    return str(result.stderr)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with left.png, right.png and calib.txt, 192 x 96 px."""
+    folder = tmp_path_factory.mktemp("pair")
+    scene = scotopic.render_scene(width=192, height=96)
+    for name, view in zip(("left", "right"), simulate_pair(scene.left, scene.right, photons=20), strict=True):
+        write_png(folder / f"{name}.png", to_uint8(view))
+    (folder / "calib.txt").write_text(CALIB)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(pair: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("results")
+    formats = [word for name in ("png", "tiff", "npz", "middlebury") for word in ("--format", name)]
+    result = succeed(
+        *(pair / "left.png", pair / "right.png", "-o", folder / "out", *FAST, "--json", *formats),
+        *("--calib", pair / "calib.txt", "--ply", folder / "out" / "cloud.ply"),
+    )
+    return folder / "out", result
+
+
+def test_depth_is_the_formula_at_every_pixel_with_a_disparity(results: tuple[Path, Result]) -> None:
+    disparity = Match.load(results[0]).disparity.astype(np.float64)
+
+    depth = read_pfm(results[0] / "depth.pfm")
+
+    known = np.isfinite(disparity)
+    np.testing.assert_allclose(depth[known], 0.1 * 192 / (disparity[known] + 2.5), rtol=1e-6)
+    assert np.isposinf(depth[~known]).all()
+
+
+def test_the_uncertainty_follows_from_the_two_views(results: tuple[Path, Result]) -> None:
+    found = Match.load(results[0])
+
+    spread = read_pfm(results[0] / "depth_uncertainty.pfm")
+
+    y, x = (int(each[len(each) // 2]) for each in np.nonzero(found.mask & np.isfinite(spread)))
+    d = float(found.disparity[y, x])
+    other = float(found.right_disparity[y, round(x - d)])
+    depth = 0.1 * 192 / (d + 2.5)
+    size = found.settings.junctions.patch_size
+    top, left = y - (size - 1) // 2, x - (size - 1) // 2
+    patch = found.disparity_all[max(0, top) : top + size, max(0, left) : left + size].astype(np.float64)
+    sigma = np.sqrt((d - other) ** 2 / 2 + 1 / 12 + patch.var())
+    assert spread[y, x] == pytest.approx(depth**2 / (192 * 0.1) * sigma, rel=1e-3)
+
+
+def test_the_cloud_has_the_points_of_the_depth(results: tuple[Path, Result]) -> None:
+    depth = read_pfm(results[0] / "depth.pfm")
+
+    cloud = read_ply(results[0] / "cloud.ply")
+
+    np.testing.assert_array_equal(cloud.points[:, 2], depth[np.isfinite(depth)])
+    assert cloud.colours is not None
+    assert cloud.confidence is not None
+
+
+def test_the_cloud_opens_in_a_reader_that_is_not_ours(results: tuple[Path, Result]) -> None:
+    trimesh = pytest.importorskip("trimesh", reason="needs trimesh: pip install trimesh, or the extra 'test'")
+
+    theirs = trimesh.load(results[0] / "cloud.ply")
+
+    np.testing.assert_array_equal(np.asarray(theirs.vertices, np.float32), read_ply(results[0] / "cloud.ply").points)
+
+
+def test_the_report_says_which_calibration_and_its_units(results: tuple[Path, Result]) -> None:
+    report = json.loads((results[0] / "report.json").read_text())
+
+    assert report["calibration"]["baseline_m"] == 0.1
+    assert report["calibration"]["depth_unit"] == "m"
+    assert "calib.txt" in report["calibration"]["source"]
+    assert "taken as m" in report["calibration"]["source"]
+    assert report["calibration"]["rectified_by_scotopic"] is False
+    assert "warnings" in report["pair_check"]
+    assert json.loads(results[1].stdout)["calibration"] == report["calibration"]
+
+
+def test_every_format_holds_the_same_disparity(results: tuple[Path, Result]) -> None:
+    disparity = Match.load(results[0]).disparity
+
+    for name in ("disparity.tiff", "disparity.npz", "disparity.pfm"):
+        np.testing.assert_array_equal(read_disparity(results[0] / name), disparity)
+    np.testing.assert_allclose(read_kitti_png(results[0] / "disparity.png"), disparity, atol=1 / 256)
+    submitted = read_submission(results[0], "scotopic")
+    np.testing.assert_array_equal(submitted.sparse, disparity)
+    np.testing.assert_array_equal(submitted.dense, Match.load(results[0]).disparity_all)
+
+
+def test_nothing_else_is_written_and_all_of_it_is_listed(results: tuple[Path, Result]) -> None:
+    listed = json.loads(results[1].stdout)["files"]
+
+    assert {path.name for path in results[0].iterdir()} == {*listed, "cloud.ply"}
+    assert {*FILES, *DEPTH_FILES} < set(listed)
+
+
+def test_without_a_calibration_there_is_no_depth(pair: Path, tmp_path: Path) -> None:
+    succeed(pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *FAST)
+
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(FILES)
+
+
+# --- what is refused, before any work -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("--ply", "cloud.ply"), "--calib"),
+        (("--rectify",), "--calib"),
+        (("--unit", "mm"), "--calib"),
+        (("--format", "gif"), "expected one of png, tiff"),
+        (("--format", "png", "--format", "png"), "each once"),
+        (("--format", "png", "--min-disparity", "-4"), "choose tiff"),
+        pytest.param(("--format", "exr"), "OpenEXR", marks=pytest.mark.skipif(has_exr(), reason="there is OpenEXR")),
+    ],
+)
+def test_options_that_cannot_work_are_refused_at_once(
+    pair: Path, tmp_path: Path, options: tuple[str, ...], found: str
+) -> None:
+    assert found in refused(pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *FAST, *options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_calibration_is_named_with_its_line_and_leaves_nothing(pair: Path, tmp_path: Path) -> None:
+    path = tmp_path / "calib.txt"
+    path.write_text(MIDDLEBURY.replace("baseline=176.252", "baseline=wide"))
+
+    message = refused(pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *FAST, "--calib", path)
+
+    assert "calib.txt' line 4: found 'wide' in baseline" in message
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_calibration_of_another_shape_of_image_is_refused(pair: Path, tmp_path: Path) -> None:
+    (tmp_path / "calib.txt").write_text(MIDDLEBURY)
+
+    message = refused(
+        pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *FAST, "--calib", tmp_path / "calib.txt"
+    )
+
+    assert "718 x 496" in message
+
+
+def test_an_existing_cloud_is_not_overwritten(pair: Path, tmp_path: Path) -> None:
+    (tmp_path / "cloud.ply").write_text("mine")
+    options = (*FAST, "--calib", pair / "calib.txt", "--ply", tmp_path / "cloud.ply")
+
+    assert "already there" in refused(pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *options)
+    assert (tmp_path / "cloud.ply").read_text() == "mine"
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_input_is_never_the_cloud_whatever_is_allowed(pair: Path, tmp_path: Path) -> None:
+    options = (*FAST, "--calib", pair / "calib.txt", "--ply", pair / "left.png", "--overwrite")
+
+    assert "the input" in refused(pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *options)
+
+
+# --- the pair -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("larger")
+    scene = scotopic.render_scene()
+    views = simulate_pair(scene.left, scene.right, photons=8)
+    for name, view in (("left", views[0]), ("right", views[1]), ("low", np.roll(views[1], 3, axis=0))):
+        write_png(folder / f"{name}.png", to_uint8(view))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(("left", "low"), "warning: the pair looks unrectified"), (("right", "left"), "warning: the pair looks swapped")],
+)
+def test_a_bad_pair_is_warned_of_and_matched_all_the_same(
+    larger: Path, tmp_path: Path, names: tuple[str, str], words: str
+) -> None:
+    images = [larger / f"{name}.png" for name in names]
+
+    result = succeed(*images, "-o", tmp_path / "out", *FAST)
+
+    assert words in result.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert any(words.removeprefix("warning: ") in each for each in report["pair_check"]["warnings"])
+
+
+def test_a_good_pair_is_not_warned_of(larger: Path, tmp_path: Path) -> None:
+    result = succeed(larger / "left.png", larger / "right.png", "-o", tmp_path / "out", *FAST)
+
+    assert "warning" not in result.stderr
+
+
+def test_a_rig_is_rectified_on_request(larger: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for name in ("left", "right"):
+        write_png(tmp_path / f"{name}.png", random.integers(0, 256, (HEIGHT, WIDTH), np.uint8))
+    rig = store(tmp_path / "rig.yml", **example_rig())
+
+    succeed(
+        *(tmp_path / "left.png", tmp_path / "right.png", "-o", tmp_path / "out", *FAST),
+        *("--calib", rig, "--rectify"),
+    )
+
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["calibration"]["rectified_by_scotopic"] is True
+    assert report["calibration"]["baseline_m"] == pytest.approx(float(np.linalg.norm(example_rig()["T"])), rel=1e-6)
+
+
+@pytest.mark.reference
+def test_a_middlebury_scene_with_its_calibration_gives_the_depth_of_the_formula(tmp_path: Path) -> None:
+    folder = data_folder() / "data" / "middlebury2014_q" / "Motorcycle"
+
+    succeed(
+        *(folder / "im0.png", folder / "im1.png", "-o", tmp_path / "out", "--preset", "fast", "--max-disparity", "70"),
+        *("--calib", folder / "calib.txt", "--ply", tmp_path / "cloud.ply"),
+    )
+
+    disparity = read_pfm(tmp_path / "out" / "disparity.pfm").astype(np.float64)
+    depth = read_pfm(tmp_path / "out" / "depth.pfm")
+    known = np.isfinite(disparity)
+    assert known.mean() > 0.01
+    # From calib.txt: cam0=[999.421 ...], doffs=32.778, baseline=193.001 mm.
+    np.testing.assert_allclose(depth[known], 0.193001 * 999.421 / (disparity[known] + 32.778), rtol=1e-6)
+    # And where the answer is right, so is the depth: the truth of most kept pixels is within 3 px.
+    true = read_pfm(folder / "disp0.pfm").astype(np.float64)
+    both = known & np.isfinite(true)
+    assert np.median(np.abs(depth[both] / (0.193001 * 999.421 / (true[both] + 32.778)) - 1)) < 0.05
+    assert len(read_ply(tmp_path / "cloud.ply").points) == np.count_nonzero(known)
