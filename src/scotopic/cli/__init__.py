@@ -1,4 +1,4 @@
-"""The command ``scotopic``: match a pair, fit junctions, simulate noise, score a map, show a demo, say what is here."""
+"""The command ``scotopic``: match pairs and videos, fit junctions, simulate noise, score maps, show a demo."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 
 from scotopic.cli.benchmark import benchmark
-from scotopic.cli.commands import junctions, match, simulate
+from scotopic.cli.commands import junctions, simulate
 from scotopic.cli.demo import demo
 from scotopic.cli.evaluate import evaluate
 from scotopic.cli.failures import Commands
 from scotopic.cli.info import info
+from scotopic.cli.match import match
+from scotopic.cli.video import video
 from scotopic.device import rest_idle_threads
 
 app = typer.Typer(
@@ -24,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (match, junctions, simulate, evaluate, benchmark, demo, info):
+for command in (match, video, junctions, simulate, evaluate, benchmark, demo, info):
     app.command()(command)
 
 

@@ -16,55 +16,16 @@ from scotopic.cli.session import Display, answer, limited_threads, results_folde
 from scotopic.device import resolve_device
 from scotopic.io import as_image, atomic_path, write_png
 from scotopic.junctions import Junctions, fit_junctions
-from scotopic.match import match as match_pair
 from scotopic.preview import as_picture, draw_junctions, reasons_in_words
 from scotopic.progress import Stopwatch
-from scotopic.result import FILES, Match
+from scotopic.result import Match
 from scotopic.sensor import simulate_pair, to_uint8
-from scotopic.settings import JunctionSettings, MatchingSettings, resolve
+from scotopic.settings import JunctionSettings, resolve
 from scotopic.validation import check_pair, check_size
-from scotopic.warmup import warm_up, warmed
+from scotopic.warmup import warm_up
 
 JUNCTION_FILES = ("boundaries.png", "colors.png", "preview.png", "junctions.npz", "report.json")
 SIMULATION_FILES = ("left.png", "right.png", "report.json")
-
-
-def match(
-    left: options.Left,
-    right: options.Right,
-    out: options.Out,
-    preset: options.Preset = "paper",
-    max_disparity: Annotated[
-        int | None, typer.Option(help="Where the search ends, in px, itself excluded; 128 or the width by default.")
-    ] = None,
-    min_disparity: Annotated[
-        int | None, typer.Option(help="Where the search begins, in px; may be negative; 0 by default.")
-    ] = None,
-    device: options.Device = "auto",
-    assignments: options.Assignments = [],  # noqa: B006 - typer copies it
-    overwrite: options.Overwrite = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
-    """Match a rectified pair of noisy images: disparity where it can be trusted, how sure, and why not elsewhere."""
-    overrides = options.parse_settings(
-        assignments, [JunctionSettings, MatchingSettings], max_disparity=max_disparity, min_disparity=min_disparity
-    )
-    with (
-        results_folder(out, FILES, overwrite, inputs=[left, right]) as folder,
-        limited_threads(threads),
-        Display(quiet) as display,
-    ):
-        result = match_pair(left, right, preset, device, progress=warmed(display), **overrides)
-        with display.stage("saving"):
-            result.save(folder, overwrite=overwrite)
-    answer(
-        {**result.report(), "folder": str(folder), "files": list(FILES)},
-        [describe(result), f"results in {folder}, see {folder / 'preview.png'}"],
-        quiet=quiet,
-        as_json=as_json,
-    )
 
 
 def junctions(
@@ -80,7 +41,7 @@ def junctions(
 ) -> None:
     """Fit a field of junctions to one image: the boundaries and colours that survive its noise."""
     settings = resolve(preset, **options.parse_settings(assignments, [JunctionSettings])).junctions
-    resolve_device(device)
+    where = resolve_device(device)
     with (
         results_folder(out, JUNCTION_FILES, overwrite, inputs=[image]) as folder,
         limited_threads(threads),
@@ -88,7 +49,8 @@ def junctions(
     ):
         pixels = as_image(image, str(image))
         check_size(pixels, settings.patch_size, repr(str(image)))
-        warm_up(display)
+        if where == "cpu":
+            warm_up(display)
         clock = Stopwatch(display)
         with clock.stage("junctions") as report:
             field = fit_junctions(pixels, settings, device=device, progress=report)

@@ -21,6 +21,36 @@ Assignments = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the preset; may be repeated.")
 ]
 Threads = Annotated[int | None, typer.Option(help="CPU threads to use; all by default. Results do not depend on it.")]
+Calib = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="FILE",
+        help="Calibration: Middlebury calib.txt, OpenCV YAML or XML, KITTI, or 'fx cx cy baseline doffs'; adds depth. "
+        "Twice for the left and right camera_info of ROS.",
+    ),
+]
+Unit = Annotated[
+    str | None, typer.Option(help="m, cm or mm: the baseline's unit, where the calibration does not say; m by default.")
+]
+Rectify = Annotated[bool, typer.Option("--rectify", help="Rectify the pair first, by the calibration's cameras.")]
+Ply = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the coloured points there; needs --calib.")]
+Formats = Annotated[
+    list[str],
+    typer.Option(
+        "--format", metavar="NAME", help="Also write png (KITTI), tiff, npz, exr or middlebury; may be repeated."
+    ),
+]
+Kind = Annotated[
+    str,
+    typer.Option(help="What the files hold: image, raw, counts or bit-planes; auto: by their names."),
+]
+Linearise = Annotated[
+    bool, typer.Option("--linearise", help="Undo the sRGB curve of the images first; as recorded by default.")
+]
+Mosaic = Annotated[str, typer.Option(help="Of raw files: binned (half the size), demosaiced or mosaic.")]
+White = Annotated[
+    float | None, typer.Option(help="Photons per frame (counts) or per plane (bit-planes) that become white.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and what --json asks for).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")]
 

@@ -5,16 +5,13 @@ sigma = 2 a channel has three levels: 0, 0.5 and 1. Its mean response runs from 
 standard deviation is 0.41 to 0.45: every pixel is nearly a coin toss.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-
-# Beyond this a Poisson variable is no longer a count that float32 could tell from its neighbour.
-_MOST_PHOTONS = 1e9
+from scotopic.sensor.model import Sensor
 
 
 def simulate(
@@ -51,15 +48,7 @@ def simulate(
     SettingsError
         `photons` is not above 0, `read_noise` is negative, or `seed` is not a seed.
     """
-    clean = _check_image(image, "image")
-    if not 0 < photons <= _MOST_PHOTONS:
-        raise SettingsError(f"photons: found {photons}, expected a number above 0 and up to 1e9; the paper has 2")
-    if not (read_noise >= 0 and math.isfinite(read_noise)):
-        raise SettingsError(f"read_noise: found {read_noise}, expected 0 or more photons; the paper has 2")
-    random = np.random.Generator(np.random.PCG64(_as_seeds(seed)))
-    counts = random.poisson(photons * clean) + random.normal(0.0, read_noise, clean.shape)
-    recorded = np.rint(np.clip(counts, 0.0, math.ceil(photons))) / photons
-    return np.minimum(recorded, 1.0).astype(np.float32)
+    return Sensor.paper(photons, read_noise).simulate(image, seed)
 
 
 def simulate_pair(
@@ -90,9 +79,9 @@ def simulate_pair(
     InputError, SettingsError
         As for :func:`simulate`.
     """
-    _check_image(left, "left image")  # here, where it is known which of the two it is
-    _check_image(right, "right image")
-    seed_left, seed_right = _as_seeds(seed).spawn(2)
+    check_clean(left, "left image")  # here, where it is known which of the two it is
+    check_clean(right, "right image")
+    seed_left, seed_right = as_seeds(seed).spawn(2)
     return simulate(left, photons, read_noise, seed_left), simulate(right, photons, read_noise, seed_right)
 
 
@@ -126,7 +115,8 @@ def to_uint8(image: NDArray[np.floating]) -> NDArray[np.uint8]:
     return np.floor(np.clip(values, 0.0, 1.0).astype(np.float64) * 255.0).astype(np.uint8)
 
 
-def _check_image(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:
+def check_clean(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:
+    """Return an image to simulate as float64 in [0, 1], or refuse it by this name."""
     values = np.asarray(image)
     # A millionth beyond is rounding of whoever resized the image; the comparison is False for NaN as well.
     if values.dtype.kind != "f" or not np.all((values >= -1e-6) & (values <= 1 + 1e-6)):
@@ -143,7 +133,8 @@ def _describe(values: NDArray[Any]) -> str:
     return f"{values.dtype} from {values.min():.4g} to {values.max():.4g}"
 
 
-def _as_seeds(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+def as_seeds(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+    """Return a seed sequence from a seed, or refuse what is none."""
     if isinstance(seed, np.random.SeedSequence):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

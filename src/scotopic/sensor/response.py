@@ -1,0 +1,80 @@
+"""How light becomes a recorded number: linear, sRGB, or a known power.
+
+Responses act on values in [0, 1], black to white. Nothing here is applied unasked: a file's values are matched as they
+were recorded unless its reader is told to linearise them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scotopic.errors import SettingsError
+
+Response = str | float  #: ``"linear"``, ``"srgb"``, or gamma: recorded = light ** (1 / gamma)
+
+
+def check_response(response: Response) -> None:
+    """Raise :class:`SettingsError` unless the response is one of those above."""
+    if response in ("linear", "srgb"):
+        return
+    number = isinstance(response, int | float) and not isinstance(response, bool)
+    if not number or not (float(response) > 0 and math.isfinite(float(response))):
+        raise SettingsError(
+            f"response: found {response!r}, expected 'linear', 'srgb' or a gamma above 0 such as 2.2; choose one"
+        )
+
+
+def linearise(values: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
+    """Undo a response: from what was recorded to light, both in [0, 1].
+
+    Parameters
+    ----------
+    values
+        Recorded values, any shape. Below 0, where noise may lie, the curve goes on point-symmetrically.
+    response
+        ``"srgb"`` (IEC 61966-2-1), a gamma, or ``"linear"``, which changes nothing.
+
+    Returns
+    -------
+    ndarray of float64
+        Light, of the shape of `values`.
+
+    Raises
+    ------
+    SettingsError
+        The response is unknown.
+
+    Examples
+    --------
+    >>> [round(float(v), 4) for v in linearise([0.0, 0.5, 1.0])]
+    [0.0, 0.214, 1.0]
+    """
+    check_response(response)
+    recorded = np.asarray(values, np.float64)
+    if response == "linear":
+        return recorded.copy()
+    size = np.abs(recorded)
+    if response == "srgb":
+        light = np.where(size <= 0.04045, size / 12.92, ((size + 0.055) / 1.055) ** 2.4)
+    else:
+        light = size ** float(response)
+    return np.copysign(light, recorded)
+
+
+def record(light: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
+    """Apply a response: from light to what is recorded. The inverse of :func:`linearise`."""
+    check_response(response)
+    values = np.asarray(light, np.float64)
+    if response == "linear":
+        return values.copy()
+    size = np.abs(values)
+    if response == "srgb":
+        # 0.04045 / 12.92, so that each recorded value has one light; the standard's rounded 0.0031308 leaves a gap.
+        curved = 1.055 * np.maximum(size, 1e-12) ** (1 / 2.4) - 0.055
+        recorded = np.where(size <= 0.04045 / 12.92, 12.92 * size, curved)
+    else:
+        recorded = size ** (1 / float(response))
+    return np.copysign(recorded, values)
