@@ -40,7 +40,7 @@ def test_match_takes_a_pair_a_preset_and_a_device_in_this_order() -> None:
     parameters = inspect.signature(scotopic.match).parameters
 
     assert list(parameters)[:4] == ["left", "right", "preset", "device"]
-    assert (parameters["preset"].default, parameters["device"].default) == ("paper", "auto")
+    assert (parameters["preset"].default, parameters["device"].default) == ("best", "auto")
 
 
 def test_the_reasons_keep_their_codes() -> None:

@@ -353,7 +353,7 @@ BAD_SETTINGS: dict[str, tuple[list[str], str]] = {
     "empty range": (["--max-disparity", "0"], "disparity range.*0 to 0"),
     "reversed range": (["--min-disparity", "20", "--max-disparity", "10"], "disparity range.*20 to 10.*swap"),
     "range wider than the image": (["--max-disparity", "97"], "disparity range.*97.*96 px wide"),
-    "unknown preset": (["--preset", "best"], "preset.*'best'.*paper, fast"),
+    "unknown preset": (["--preset", "nice"], "preset.*'nice'.*paper, fast, best"),
     "unknown setting": (["--set", "colour=3"], "--set.*'colour'.*patch_size"),
     "name of a parameter that is no setting": (["--set", "preset=fast"], "--set.*'preset'.*patch_size"),
     "not a number": (["--set", "p1=many"], "'p1'.*'many'.*whole number"),
@@ -404,7 +404,7 @@ def test_match_refuses_bad_settings_in_one_line_and_leaves_nothing(pair: Path, t
     [
         (["junctions", "absent.png"], "absent.png.*No such file"),
         (["junctions", "tiny.png"], "tiny.png.*96 x 39 px"),
-        (["junctions", "grey.png", "--preset", "best"], "'best'"),
+        (["junctions", "grey.png", "--preset", "nice"], "'nice'"),
         (["junctions", "grey.png", "--set", "p1=20"], "--set.*'p1'"),  # a setting, but of the matching
         (["junctions", "grey.png", "--device", "tpu"], "'tpu'"),
         (["simulate", "absent.png", "grey.png"], "left image.*absent.png"),

@@ -59,7 +59,7 @@ def test_a_match_from_given_junctions_is_that_of_the_reference(device: str, chan
     pair, fields = make_pair(device, channels, (9, 17))
     expected = reference_match(pair, fields, settings_of(fields, **OPTIONS[options]))
 
-    result = scotopic.match(*pair, device=device, junctions=fields, **OPTIONS[options])
+    result = scotopic.match(*pair, "paper", device=device, junctions=fields, **OPTIONS[options])
 
     assert len(np.unique(expected["reason"])) > 1  # there is something to compare
     # A cost in float32 may fall on the other side of a whole number; few are, and the margins along its paths feel it.
@@ -81,7 +81,7 @@ def test_a_match_without_junctions_fits_them_first_as_one_does_alone(device: str
     heard: list[str] = []
 
     result = scotopic.match(
-        *pair, device=device, max_disparity=4, progress=lambda stage, _: heard.append(stage), **chosen
+        *pair, "paper", device=device, max_disparity=4, progress=lambda stage, _: heard.append(stage), **chosen
     )
     alone = scotopic.fit_junctions(pair[0], scotopic.resolve("paper", **chosen).junctions, device=device)
 
@@ -108,8 +108,8 @@ def test_tensors_give_a_match_of_tensors_with_the_bits_of_arrays(device: str, tm
     chosen = {"junctions": fields, "max_disparity": 2}
     tensors = as_tensors(pair)
 
-    from_arrays = scotopic.match(*pair, device=device, **chosen)
-    result = scotopic.match(*tensors, **chosen)  # on the device where they are, without being told
+    from_arrays = scotopic.match(*pair, "paper", device=device, **chosen)
+    result = scotopic.match(*tensors, "paper", **chosen)  # on the device where they are, without being told
 
     for name in ARRAYS:
         assert is_tensor(getattr(result, name)), name
@@ -164,8 +164,8 @@ def test_a_view_of_one_colour_gives_an_empty_match_of_the_same_kind(device: str,
     pair[constant][:] = 0.25
     chosen = {"patch_size": 8, "stride": 4, "max_disparity": 4}
 
-    from_arrays = scotopic.match(*pair, device=device, **chosen)
-    from_tensors = scotopic.match(*as_tensors(pair), **chosen)
+    from_arrays = scotopic.match(*pair, "paper", device=device, **chosen)
+    from_tensors = scotopic.match(*as_tensors(pair), "paper", **chosen)
 
     assert isinstance(from_arrays.disparity, np.ndarray)
     assert is_tensor(from_tensors.disparity)
@@ -182,8 +182,8 @@ def test_one_tensor_and_one_array_are_matched_as_the_left_one_is(device: str) ->
     tensors = as_tensors(pair)
     chosen = {"junctions": fields, "max_disparity": 2}
 
-    left_there = scotopic.match(tensors[0], pair[1], **chosen)
-    right_there = scotopic.match(pair[0], tensors[1], **chosen)
+    left_there = scotopic.match(tensors[0], pair[1], "paper", **chosen)
+    right_there = scotopic.match(pair[0], tensors[1], "paper", **chosen)
 
     assert is_tensor(left_there.disparity)
     assert is_tensor(left_there.right_image)
@@ -203,8 +203,8 @@ def test_junctions_may_be_tensors_or_arrays_that_cannot_be_written(device: str) 
         for f in fields
     )
 
-    from_arrays = scotopic.match(*pair, device=device, junctions=fields, max_disparity=2)
-    from_tensors = scotopic.match(*pair, device=device, junctions=there, max_disparity=2)
+    from_arrays = scotopic.match(*pair, "paper", device=device, junctions=fields, max_disparity=2)
+    from_tensors = scotopic.match(*pair, "paper", device=device, junctions=there, max_disparity=2)
 
     np.testing.assert_array_equal(from_tensors.disparity_all, from_arrays.disparity_all)
 
@@ -224,7 +224,7 @@ from reference_match import random_junctions, random_pair
 pair = random_pair(8, 12, 1)
 settings = scotopic.resolve("paper", patch_size=8, stride=4).junctions
 fields = tuple(random_junctions(image, settings) for image in pair)
-result = scotopic.match(*pair, device="cuda", junctions=fields, max_disparity=2)
+result = scotopic.match(*pair, "paper", device="cuda", junctions=fields, max_disparity=2)
 settings = scotopic.resolve("paper", patch_size=8, stride=8, search_steps=0, refine_steps=1).junctions
 scotopic.fit_junctions(pair[0][:, :8], settings, device="cuda")
 print(result.report()["width"])

@@ -136,7 +136,9 @@ def test_the_ceiling_looks_at_the_clean_pair_only() -> None:
 
 def test_every_preset_and_each_ablation_has_a_spec() -> None:
     for preset in PRESETS:
-        for ending in ("", "+fixed-p2", "+non-symmetric", "+mask-right"):
+        patches = ("+fixed-p2", "+non-symmetric", "+mask-right")
+        pixels = ("+no-cross", "+no-junctions", "+one-patch-size", "+global-units", "+no-planes")
+        for ending in ("", *(patches if preset != "best" else pixels)):
             assert f"scotopic:{preset}{ending}" in method_specs()
 
 
@@ -153,7 +155,7 @@ def test_methods_can_be_sent_to_another_process() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "sgbm", "opencv:", "opencv:elas", "nlm", "scotopic", "scotopic:", "scotopic:best"]
+    "spec", ["", "sgbm", "opencv:", "opencv:elas", "nlm", "scotopic", "scotopic:", "scotopic:nice"]
 )
 def test_an_unknown_method_is_refused_with_a_list_of_what_there_is(spec: str) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -168,7 +170,8 @@ def test_an_unknown_method_is_refused_with_a_list_of_what_there_is(spec: str) ->
     [
         ("scotopic:paper+mask-left", "mask-left"),
         ("scotopic:paper+", "''"),
-        ("scotopic:best+fixed-p2", "best"),
+        ("scotopic:nice+fixed-p2", "nice"),
+        ("scotopic:best+fixed-p2", "fixed-p2"),
         ("scotopic:fast+fixed-p2+fixed-p2", "fixed-p2"),
     ],
 )

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from scotopic.device import is_on_gpu, resolve_device, steps, to_device, wait
+from scotopic.best import follow_best
+from scotopic.device import is_on_gpu, resolve_device, steps, to_device, to_numpy, wait
 from scotopic.io import image_title
 from scotopic.junctions import Junctions
 from scotopic.junctions.fit import check_fields, fit_fields, plain_map
@@ -22,16 +23,20 @@ from scotopic.settings import Settings, resolve
 from scotopic.tensors import take_image
 from scotopic.validation import check_pair, is_constant
 
+if TYPE_CHECKING:
+    from scotopic.depth.completion import Fill
+
 Image = NDArray[Any] | str | PathLike[str]  # or a torch tensor, which is not named here so as not to import it
 
 
 def match(
     left: Image,
     right: Image,
-    preset: str = "paper",
+    preset: str = "best",
     device: str = "auto",
     *,
     junctions: tuple[Junctions, Junctions] | None = None,
+    fill: Fill | None = None,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match:
@@ -43,17 +48,22 @@ def match(
         Arrays (uint8, uint16 or float in [0, 1]; grey or RGB) or paths, of the same size, ``x_right = x_left - d``.
         Torch tensors that are on the GPU stay there, and the result is made of such tensors.
     preset
-        ``"paper"``, the published method to the letter, or ``"fast"``, the same method at a small fraction of the cost.
+        ``"best"``, the most accurate answer that needs no learning; ``"paper"``, the published method to the letter; or
+        ``"fast"``, the same method at a small fraction of the cost.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``. ``auto`` takes the GPU where there is one.
     junctions
         The two views' fields of junctions, where they are known already: to try other matching settings on them, or
         fitted by other means. Their settings replace the preset's.
+    fill
+        How to make :attr:`Match.filled`, where it is not to be by planes between boundaries: a callable that takes the
+        left image without its noise, the disparity and its confidence, and returns the disparity of every pixel; or
+        the ONNX file of a depth-completion network (see :mod:`scotopic.depth.completion`).
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
-        Any field of :class:`~scotopic.settings.JunctionSettings` or :class:`~scotopic.settings.MatchingSettings`, such
-        as ``max_disparity=64``.
+        Any field of :class:`~scotopic.settings.JunctionSettings`, :class:`~scotopic.settings.MatchingSettings` or, with
+        ``"best"``, :class:`~scotopic.settings.EvidenceSettings`, such as ``max_disparity=64``.
 
     Returns
     -------
@@ -79,6 +89,8 @@ def match(
     (96, 192)
     """
     settings = resolve(preset, **overrides)
+    if fill is not None:
+        _check(fill)
     if junctions is not None:
         settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device, left, right)
@@ -94,9 +106,25 @@ def match(
         if device == "cuda":
             settings = fitted(settings, images[0].shape)
         result = follow(images, settings, device, junctions=junctions, progress=progress)
+    if fill is not None:
+        result = _completed(result, fill)
     if is_on_gpu(left):
         return result.to_device(device)
     return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
+
+
+def _check(fill: Fill) -> None:
+    from scotopic.depth.completion import check_fill  # what few ask for is not imported with the package
+
+    check_fill(fill)
+
+
+def _completed(result: Match, fill: Fill) -> Match:
+    """Fill a match by other means than ours; they are given NumPy arrays."""
+    from scotopic.depth.completion import complete
+
+    image, disparity, confidence = to_numpy(result.left_colours, result.disparity, result.confidence)
+    return replace(result, completed=complete(fill, image, disparity, confidence))
 
 
 def follow(
@@ -112,6 +140,8 @@ def follow(
 
     ``timed`` waits for the device after each stage, so that the timings mean something.
     """
+    if settings.evidence is not None:
+        return follow_best(images, settings, device, junctions=junctions, progress=progress, timed=timed)
     images = [to_device(image, device) for image in images]
     shape = images[0].shape[:2]
     matching = steps("matching", device)

@@ -35,7 +35,11 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
     # other view twice over, and the result's five maps.
     fitting, matching = 2 * (3 * channels + 1), 5 * channels + 5
     drawings = 8 * (14 + 3 * channels) * rows * columns
-    return 4 * pixels * (held + max(fitting, matching)) + 6 * rows * columns * candidates + drawings
+    cells = 6 * rows * columns * candidates
+    if settings.evidence is not None:
+        # The volume of pixels, its blurred copy, whole costs and their sums.
+        cells = 14 * min(pixels * candidates, settings.evidence.max_cells)
+    return 4 * pixels * (held + max(fitting, matching)) + cells + drawings
 
 
 def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:

@@ -34,7 +34,10 @@ class Replay:
 
     def __init__(self, shape: tuple[int, int, int], settings: Settings) -> None:
         self._settings = fitted(settings, shape)
-        if interpreted():  # Triton's interpreter knows neither graphs nor streams
+        # Triton's interpreter knows neither graphs nor streams; and a method that asks the GPU for numbers on its way,
+        # as that of "best" does, cannot be recorded.
+        self._direct = interpreted() or settings.evidence is not None
+        if self._direct:
             return
         self._images = torch.zeros((2, *shape), dtype=torch.float32, device=torch_device())
         self._images[:, ::2] = 0.5  # any picture will do to compile the kernels and to record them
@@ -51,7 +54,7 @@ class Replay:
     def begin(self, images: list[Any]) -> Any:
         """Put a pair on its way; return the ticket to fetch its result with."""
         start = time.perf_counter()
-        if interpreted():
+        if self._direct:
             return follow(images, self._settings, "cuda"), is_on_gpu(images[0]), start
         slot = self._slots[self._count % len(self._slots)]
         self._count += 1
@@ -82,7 +85,7 @@ class Replay:
 
     def end(self, ticket: Any) -> Match:
         """Wait for a pair's result and return it, the images still the recording's own."""
-        if interpreted():
+        if self._direct:
             result: Match
             result, on_gpu, _ = ticket
             return result if on_gpu else result.to_numpy()

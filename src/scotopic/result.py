@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from scotopic.settings import Settings
 
 Map = NDArray[np.float32]
 
-FORMAT = 1  #: version of ``match.npz``; raised when its contents change, and older ones keep opening
+FORMAT = 2  #: version of ``match.npz``; raised when its contents change, and older ones keep opening
 
 #: The files that :meth:`Match.save` writes.
 FILES = (
@@ -47,8 +48,9 @@ class Match:
     right_disparity
         The same of the right view.
     confidence
-        float32 in [0, 1]; how clearly one disparity won, times how well the two views agree (see
-        :mod:`scotopic.matching.consistency`). It ranks pixels, also those that were not kept.
+        float32 in [0, 1], also of pixels that were not kept. With ``preset="best"`` the probability that the disparity
+        is within 1 px of the truth (see :mod:`scotopic.evidence.confidence`); with the others how clearly one disparity
+        won, times how well the two views agree, which ranks pixels (see :mod:`scotopic.matching.consistency`).
     reason
         uint8 :class:`Reason`: why a pixel has no disparity, 0 where it has one.
     left_image, right_image
@@ -61,6 +63,9 @@ class Match:
         Every constant that was used.
     timings
         Seconds per stage.
+    completed
+        The disparity of every pixel from the callable or network that :func:`scotopic.match` was given as ``fill``;
+        ``None`` without one.
     """
 
     disparity: Map
@@ -76,6 +81,21 @@ class Match:
     right_colours: Map
     settings: Settings
     timings: dict[str, float] = field(default_factory=dict)
+    completed: Map | None = None
+
+    @cached_property
+    def filled(self) -> Map:
+        """A disparity for every pixel: kept ones as they are, planes between boundaries elsewhere; or ``completed``.
+
+        Computed when it is first asked for, on the CPU (see :mod:`scotopic.depth.fill`).
+        """
+        from scotopic.depth.fill import fill_between_boundaries
+
+        if self.completed is not None:
+            return self.completed
+        if is_on_gpu(self.reason):
+            return self.to_numpy().filled
+        return fill_between_boundaries(self.disparity, self.disparity_all, self.confidence, self.left_boundaries)
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -171,6 +191,8 @@ class Match:
         write_png(target / "colors.png", as_picture(self.left_colours))
         write_png(target / "preview.png", draw_preview(self))
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
+        if self.completed is not None:
+            arrays["completed"] = self.completed
         with atomic_path(target / "match.npz") as path, path.open("wb") as file:
             np.savez_compressed(file, format=FORMAT, settings=json.dumps(self.settings.as_dict()), **arrays)
         with atomic_path(target / "report.json") as path:
@@ -203,8 +225,8 @@ class Match:
             ) from error
 
 
-#: The maps and images of a match.
-ARRAYS = tuple(f.name for f in fields(Match) if f.name not in ("settings", "timings"))
+#: The maps and images that every match has.
+ARRAYS = tuple(f.name for f in fields(Match) if f.name not in ("settings", "timings", "completed"))
 
 
 def _read_timings(folder: Path) -> dict[str, float]:

@@ -154,12 +154,150 @@ class MatchingSettings:
 
 
 @dataclass(frozen=True)
+class EvidenceSettings:
+    """How the evidence for each disparity of each pixel is gathered (``preset="best"``; see :mod:`scotopic.evidence`).
+
+    Lengths are in working pixels, which are twice as large as the images' where it is dark. The constants were chosen
+    by ablation (``docs/best.md``); those of the calibration come from rendered scenes alone.
+
+    Parameters
+    ----------
+    fits, smallest_patch, largest_patch
+        Junctions are fitted so many times, with patches of evenly spaced sizes between these parts of ``patch_size``
+        (20, 28, 36 and 44 px of 40): the mean of the colour maps is closer to the clean image than any of them. One fit
+        uses ``patch_size`` itself.
+    stabilise_above
+        Images are transformed to even noise where its variance differs by more than this factor between dark and
+        bright.
+    full_size_snr
+        Images are matched at full size where the median signal over noise of the finest band is above this; otherwise
+        at half size, where nothing is lost and four pixels stand for one.
+    max_cells
+        Images are halved further until the volume has at most so many cells, which bounds the memory at about 10 bytes
+        each.
+    finest_scale, scales, band_ratio
+        Bands ``G(s) - G(band_ratio s)`` at so many scales ``s``, each twice the one before. Wide bands: coarse
+        structure is what survives.
+    band_misfit
+        Part of a band's signal that never repeats between the views: reflections, and what slants do to a window.
+    band_window
+        Smallest window of a band's costs.
+    junction_weight, junction_window, junction_high, junction_error
+        Junctions against junctions: weight and window of the costs, what is coarser than ``junction_high`` left out.
+        The part ``junction_error`` of a colour map's variance is error, here and in the cross terms.
+    cross_weight, cross_window, cross_high
+        Image against junctions and the reverse.
+    image_weight, largest_clarity
+        Image against image, where signal and noise are alike. It fades with the square of their ratio, the clarity,
+        below 1, and grows with it above, up to ``largest_clarity``; with its root the penalties ``p1`` and ``p2`` fall.
+    local_units
+        Measure the part of the noise that goes with the signal where it is, not over the whole image.
+    quiet_share, white_factor
+        Where the quietest share of the finest band has this many times the noise expected, noise is not white, and each
+        band's is measured there.
+    evidence_steps
+        Whole numbers per unit of the volume's spread; ``p1`` and ``p2`` of this preset are in these steps.
+    plane_sigma, plane_tau, plane_ridge, plane_rounds
+        Local planes: reach, largest jump within a surface, ridge on the slopes, rounds.
+    agreement_slack
+        Disagreement of the views, in pixels, that says nothing: both are noisy to this degree.
+    confidence_blur
+        Blur of the score: neighbours err together.
+    confidence_power, confidence_top, confidence_middle, confidence_slope
+        Calibration: with the score times ``unit^power``, ``top / (1 + (middle / score)^slope)``; see
+        ``benchmarks/calibrate.py``.
+    """
+
+    fits: int = 4
+    smallest_patch: float = 0.5
+    largest_patch: float = 1.1
+    stabilise_above: float = 2.0
+    full_size_snr: float = 1.0
+    max_cells: int = 2**26
+    finest_scale: float = 1.0
+    scales: int = 4
+    band_ratio: float = 4.0
+    band_misfit: float = 0.05
+    band_window: float = 3.0
+    junction_weight: float = 0.35
+    junction_window: float = 1.0
+    junction_high: float = 4.0
+    junction_error: float = 0.2
+    cross_weight: float = 1500.0
+    cross_window: float = 3.0
+    cross_high: float = 8.0
+    image_weight: float = 1000.0
+    largest_clarity: float = 100.0
+    local_units: bool = True
+    quiet_share: float = 0.2
+    white_factor: float = 2.0
+    evidence_steps: int = 32
+    plane_sigma: float = 8.0
+    plane_tau: float = 1.5
+    plane_ridge: float = 5.0
+    plane_rounds: int = 2
+    agreement_slack: float = 0.5
+    confidence_blur: float = 3.0
+    confidence_power: float = 0.5
+    confidence_top: float = 0.99
+    confidence_middle: float = 158.0
+    confidence_slope: float = 0.5
+
+    def __post_init__(self) -> None:
+        shares = ("junction_error", "quiet_share", "confidence_top")
+        counts = {"fits": 1, "scales": 1, "max_cells": 1, "evidence_steps": 1, "plane_rounds": 0}
+        may_be_zero = (
+            "confidence_power",
+            "full_size_snr",
+            "band_misfit",
+            "junction_weight",
+            "cross_weight",
+            "image_weight",
+            "agreement_slack",
+        )
+        for each in fields(self):
+            name, value = each.name, getattr(self, each.name)
+            if name in counts:
+                _require(name, value, counts[name] <= value < 2**40, f"at least {counts[name]}")
+            elif name in shares:
+                _require(name, value, 0 < value <= 1, "above 0 and at most 1")
+            elif name in may_be_zero:
+                _require(name, value, 0 <= value < float("inf"), "a finite number from 0 up")
+            elif name != "local_units":
+                _require(name, value, 0 < value < float("inf"), "a finite number above 0")
+        _require("evidence_steps", self.evidence_steps, self.evidence_steps <= 1024, "at most 1024")
+        _require("band_ratio", self.band_ratio, self.band_ratio > 1, "above 1")
+        _require("scales", self.scales, self.scales <= 8, "at most 8")
+
+    def patch_sizes(self, junctions: JunctionSettings) -> list[int]:
+        """Return the patch sizes of the fits: whole binned pixels, no smaller than the stride."""
+        if self.fits == 1:
+            return [junctions.patch_size]
+        step = (self.largest_patch - self.smallest_patch) / (self.fits - 1)
+        parts = [self.smallest_patch + k * step for k in range(self.fits)]
+        smallest = max(junctions.stride, 2 * junctions.binning)
+        sizes = {round(part * junctions.patch_size / junctions.binning) * junctions.binning for part in parts}
+        return sorted({max(size, smallest) for size in sizes})
+
+
+@dataclass(frozen=True)
 class Settings:
-    """All settings of one match."""
+    """All settings of one match.
+
+    Attributes
+    ----------
+    preset
+        Which preset they began as.
+    junctions, matching
+        Of the stages that every preset has.
+    evidence
+        Of the per-pixel evidence; ``None`` for presets that match patches.
+    """
 
     preset: str = "paper"
     junctions: JunctionSettings = field(default_factory=JunctionSettings)
     matching: MatchingSettings = field(default_factory=MatchingSettings)
+    evidence: EvidenceSettings | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain nested dictionaries."""
@@ -167,28 +305,38 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Settings:
-        """Rebuild settings from :meth:`as_dict`."""
+        """Rebuild settings from :meth:`as_dict`; also as it was before there was any ``evidence``."""
+        evidence = values.get("evidence")
         return cls(
-            str(values["preset"]), JunctionSettings(**values["junctions"]), MatchingSettings(**values["matching"])
+            str(values["preset"]),
+            JunctionSettings(**values["junctions"]),
+            MatchingSettings(**values["matching"]),
+            None if evidence is None else EvidenceSettings(**evidence),
         )
 
 
+# Two search steps on binned pixels leave most patches at rest; the few coupled steps after them take longer strides
+# towards a smaller lb, which keeps the paper's coverage. docs/performance.md has the measurements.
+_FEW_STEPS = JunctionSettings(
+    search_steps=2,
+    refine_steps=60,
+    search_every=20,
+    candidates=19,
+    boundary_weight=0.25,
+    angle_rate=0.01,
+    vertex_rate=0.1,
+    binning=2,
+)
+
 PRESETS: dict[str, Settings] = {
     "paper": Settings("paper"),
-    # Two search steps on binned pixels leave most patches at rest; the few coupled steps after them take longer strides
-    # towards a smaller lb, which keeps the paper's coverage. docs/performance.md has the measurements.
-    "fast": Settings(
-        "fast",
-        JunctionSettings(
-            search_steps=2,
-            refine_steps=60,
-            search_every=20,
-            candidates=19,
-            boundary_weight=0.25,
-            angle_rate=0.01,
-            vertex_rate=0.1,
-            binning=2,
-        ),
+    "fast": Settings("fast", _FEW_STEPS),
+    # P1 = 1.3 and P2 = 26 in units of the volume's spread, in steps of 1/32 of it.
+    "best": Settings(
+        "best",
+        _FEW_STEPS,
+        MatchingSettings(p1=42, p2=832, adaptive_p2=False, min_confidence=0.3),
+        EvidenceSettings(),
     ),
 }
 
@@ -217,6 +365,8 @@ def resolve(preset: str = "paper", /, **overrides: Any) -> Settings:
         raise SettingsError(f"preset: found {preset!r}, expected one of {', '.join(PRESETS)}; choose one of these")
     base = PRESETS[preset]
     parts: dict[str, Any] = {"junctions": base.junctions, "matching": base.matching}
+    if base.evidence is not None:
+        parts["evidence"] = base.evidence
     homes = {f.name: part for part, value in parts.items() for f in fields(value)}
     unknown = [name for name in overrides if name not in homes]
     if unknown:

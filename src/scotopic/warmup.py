@@ -84,7 +84,7 @@ def cache_folders() -> list[str]:
 def _dispatchers() -> list[Any]:
     from numba.core.dispatcher import Dispatcher
 
-    modules = cpu_kernels("junctions"), cpu_kernels("matching")
+    modules = cpu_kernels("junctions"), cpu_kernels("matching"), cpu_kernels("evidence")
     return [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
 
 
@@ -93,7 +93,9 @@ def _match_tiny_pair() -> None:
 
     # Two by three patches of noise; refined, because that is the longest way through the kernels.
     left, right = np.random.default_rng(0).random((2, 48, 56, 1), np.float32)
-    match(left, right, device="cpu", max_disparity=4, search_steps=1, refine_steps=2, search_every=2)
+    few: dict[str, Any] = {"device": "cpu", "max_disparity": 4, "search_steps": 1, "refine_steps": 2, "search_every": 2}
+    match(left, right, preset="paper", **few)
+    match(left, right, preset="best", patch_size=16, **few)
 
 
 @contextmanager

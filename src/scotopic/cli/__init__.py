@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from scotopic.cli.app import app as page
 from scotopic.cli.benchmark import benchmark
 from scotopic.cli.commands import junctions, simulate
 from scotopic.cli.demo import demo
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for command in (match, video, junctions, simulate, evaluate, benchmark, demo, info):
     app.command()(command)
+app.command("app")(page)
 
 
 def _show_version(wanted: bool) -> None:

@@ -57,12 +57,13 @@ def _state(device: str) -> str:
 def _changes(settings: Settings) -> dict[str, Any]:
     """What a preset sets otherwise than the paper."""
     paper = PRESETS["paper"]
-    return {
+    changes = {
         field.name: getattr(part, field.name)
         for part, base in ((settings.junctions, paper.junctions), (settings.matching, paper.matching))
         for field in dataclasses.fields(part)
         if getattr(part, field.name) != getattr(base, field.name)
     }
+    return changes | ({} if settings.evidence is None else dataclasses.asdict(settings.evidence))
 
 
 def _table(found: dict[str, Any]) -> Table:

@@ -34,7 +34,7 @@ from scotopic.match import match as match_pair
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.sensor.response import Response
-from scotopic.settings import JunctionSettings, MatchingSettings, resolve
+from scotopic.settings import EvidenceSettings, JunctionSettings, MatchingSettings, resolve
 from scotopic.validation import check_pair
 from scotopic.warmup import warmed
 
@@ -49,13 +49,14 @@ FORMATS = {
     "middlebury": submission_files(METHOD),
 }
 DEPTH_FILES = ("depth.pfm", "depth_uncertainty.pfm")
+FILLED_FILES = ("filled.pfm",)
 
 
 def match(
     left: options.Left,
     right: options.Right,
     out: options.Out,
-    preset: options.Preset = "paper",
+    preset: options.Preset = "best",
     max_disparity: Annotated[
         int | None, typer.Option(help="Where the search ends, in px, itself excluded; 128 or the width by default.")
     ] = None,
@@ -67,6 +68,8 @@ def match(
     rectified_first: options.Rectify = False,
     ply: options.Ply = None,
     formats: options.Formats = [],  # noqa: B006 - typer copies it
+    fill: options.Fill = False,
+    fill_with: options.FillWith = None,
     kind: options.Kind = "auto",
     linearise: options.Linearise = False,
     mosaic: options.Mosaic = "binned",
@@ -80,12 +83,16 @@ def match(
 ) -> None:
     """Match a rectified pair of noisy images: disparity where it can be trusted, how sure, and why not elsewhere."""
     overrides = options.parse_settings(
-        assignments, [JunctionSettings, MatchingSettings], max_disparity=max_disparity, min_disparity=min_disparity
+        assignments,
+        [JunctionSettings, MatchingSettings, EvidenceSettings],
+        max_disparity=max_disparity,
+        min_disparity=min_disparity,
     )
     settings = resolve(preset, **overrides)
     matching = settings.matching
     _check_options(calib, unit, rectified_first, ply, formats, matching)
-    files = (*FILES, *(DEPTH_FILES if calib else ()), *(name for each in formats for name in FORMATS[each]))
+    filled = FILLED_FILES if fill or fill_with is not None else ()
+    files = (*FILES, *filled, *(DEPTH_FILES if calib else ()), *(name for each in formats for name in FORMATS[each]))
     inputs = [left, right, *calib]
     with results_folder(out, files, overwrite, inputs=inputs) as folder, limited_threads(threads):
         if ply is not None:
@@ -99,12 +106,16 @@ def match(
         geometry = _Geometry.read((first.image, second.image), calib, unit, rectified_first)
         findings = _look(geometry.views, matching.min_disparity, quiet)
         with Display(quiet) as display:
-            result = match_pair(*geometry.views, preset, device, progress=warmed(display, device), **overrides)
+            result = match_pair(
+                *geometry.views, preset, device, fill=fill_with, progress=warmed(display, device), **overrides
+            )
             with display.stage("saving"):
                 result.save(folder, overwrite=overwrite)
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": findings, **geometry.report()}
                 _save_formats(folder, result, formats)
+                for name in filled:
+                    write_pfm(folder / name, np.where(np.isnan(result.filled), np.float32(np.inf), result.filled))
                 words = _save_depth(folder, result, geometry.calibration, ply)
                 write_json(folder / "report.json", report)
     answer(

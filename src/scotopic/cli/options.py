@@ -15,7 +15,9 @@ Left = Annotated[Path, typer.Argument(metavar="LEFT", help="Left image of a rect
 Right = Annotated[Path, typer.Argument(metavar="RIGHT", help="Right image, of the same size.")]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="Folder for the results; made if it is missing.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are already in the folder.")]
-Preset = Annotated[str, typer.Option(help="paper: the published method; fast: a small fraction of the time.")]
+Preset = Annotated[
+    str, typer.Option(help="best: the most accurate; paper: the published method; fast: a small fraction of the time.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Assignments = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the preset; may be repeated.")
@@ -50,6 +52,11 @@ Linearise = Annotated[
 Mosaic = Annotated[str, typer.Option(help="Of raw files: binned (half the size), demosaiced or mosaic.")]
 White = Annotated[
     float | None, typer.Option(help="Photons per frame (counts) or per plane (bit-planes) that become white.")
+]
+Fill = Annotated[bool, typer.Option("--fill", help="Also write filled.pfm: a disparity for every pixel.")]
+FillWith = Annotated[
+    Path | None,
+    typer.Option(metavar="ONNX", help="The same, by a depth-completion network instead of our own filling."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and what --json asks for).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")]

@@ -17,6 +17,7 @@ black level that is not the one given; a response that is not the one given.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,12 +32,12 @@ from scotopic.sensor.response import Response, linearise
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 16
-_STRIDE = 8
+BLOCK, STRIDE = 16, 8  #: side of the blocks whose noise is measured, and how far apart they are
+MOVING = 0.05  #: a block with a smaller share of pixels that differ from a plane is one colour, clipped maybe
 _GROUPS = 24
 _SMALLEST_GROUP = 24
 # Independent squares per block: 256 pixels over the sum of the mask's squared autocorrelations, (70 / 36)^2.
-_FREEDOM = _BLOCK**2 / (70 / 36) ** 2
+_FREEDOM = BLOCK**2 / (70 / 36) ** 2
 _QUANTILE, _QUANTILE_OF_NOISE = 0.1, 0.787  # the 10 % quantile of chi-square / freedom at that freedom
 _HIGHEST = 1 + 3 * (2 / _FREEDOM) ** 0.5
 _MODEL_ERROR = 0.02  # a group's variance is not trusted further than this, however many blocks it has
@@ -139,11 +140,21 @@ def rounding_steps(images: list[NDArray[np.float32]]) -> float | None:
 
 def noise_curve(images: list[NDArray[np.float32]]) -> NoiseCurve:
     """Return the noise variance of groups of blocks of like brightness, over all channels of all images."""
+    return curve_of_blocks(*block_statistics(images))
+
+
+def block_statistics(images: Sequence[NDArray[np.float32]]) -> tuple[Floats, Floats, Floats]:
+    """Return mean, noise variance and whole variance of the blocks of all channels of all images."""
     found = [_blocks(image[..., channel]) for image in images for channel in range(image.shape[2])]
     mean, variance, whole = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return mean, variance, whole
+
+
+def curve_of_blocks(mean: Floats, variance: Floats, whole: Floats) -> NoiseCurve:
+    """Return the noise variance of groups of blocks of like brightness, from each block's mean and variances."""
     if mean.size < _SMALLEST_GROUP:
         raise InputError(
-            f"image to estimate noise from: found {mean.size} blocks of {_BLOCK} x {_BLOCK} px that are not black, "
+            f"image to estimate noise from: found {mean.size} blocks of {BLOCK} x {BLOCK} px that are not black, "
             f"white or constant, expected at least {_SMALLEST_GROUP}; use a larger or better exposed image, or flat "
             "fields"
         )
@@ -163,25 +174,25 @@ def noise_curve(images: list[NDArray[np.float32]]) -> NoiseCurve:
 def _blocks(plane: NDArray[np.float32]) -> tuple[Floats, Floats, Floats]:
     """Return mean, noise variance and whole variance of each block, without blocks that hold (nearly) one value."""
     values = plane.astype(np.float64)
-    if min(values.shape) < _BLOCK + 2:
+    if min(values.shape) < BLOCK + 2:
         return np.empty(0), np.empty(0), np.empty(0)
     rows = values[:-2] - 2 * values[1:-1] + values[2:]
     residual = (rows[:, :-2] - 2 * rows[:, 1:-1] + rows[:, 2:]) / 6
     inner = values[1:-1, 1:-1]
     mean, square, noise, moving = (_block_means(each) for each in (inner, inner**2, residual**2, residual != 0))
-    alive = moving > 0.05
-    whole = (square - mean**2) * _BLOCK**2 / (_BLOCK**2 - 1)
+    alive = moving > MOVING
+    whole = (square - mean**2) * BLOCK**2 / (BLOCK**2 - 1)
     return mean[alive], noise[alive], whole[alive]
 
 
 def _block_means(values: NDArray[Any]) -> Floats:
-    sums = np.zeros((values.shape[0] + 1, values.shape[1] + 1))
-    sums[1:, 1:] = values.cumsum(axis=0, dtype=np.float64).cumsum(axis=1)
-    top, left = (np.arange(0, size - _BLOCK + 1, _STRIDE) for size in values.shape)
-    bottom, right = top + _BLOCK, left + _BLOCK
-    below, above = sums[bottom], sums[top]
-    total = below[:, right] - above[:, right] - below[:, left] + above[:, left]
-    means: Floats = total.ravel() / _BLOCK**2
+    """Return the means of overlapping blocks, from the sums of the cells that they share."""
+    rows, columns = (size // STRIDE for size in values.shape)
+    cells = values[: rows * STRIDE, : columns * STRIDE].reshape(rows, STRIDE, columns, STRIDE)
+    sums = cells.sum(axis=3, dtype=np.float64).sum(axis=1)
+    for axis in (0, 1):
+        sums = np.lib.stride_tricks.sliding_window_view(sums, BLOCK // STRIDE, axis=axis).sum(axis=-1)
+    means: Floats = sums.ravel() / BLOCK**2
     return means
 
 
@@ -238,5 +249,5 @@ def _misfit(curve: NoiseCurve, template: Sensor, photons: float, read_noise: flo
     distance = (curve.variance - expected) / error
     # A mean below what the sensor shows without light, or above what it can, counts against it as well.
     outside = np.maximum(0, mean[0] - curve.mean) + np.maximum(0, curve.mean - mean[-1])
-    reach = np.maximum(expected, curve.variance) ** 0.5 / _BLOCK + 1e-6
+    reach = np.maximum(expected, curve.variance) ** 0.5 / BLOCK + 1e-6
     return float(np.log1p(distance**2 / 4).sum() + np.log1p((outside / reach) ** 2 / 4).sum())

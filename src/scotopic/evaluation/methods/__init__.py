@@ -3,7 +3,9 @@
 ===========================  ========================================================================================
 spec                         what it is
 ===========================  ========================================================================================
-``scotopic:PRESET``          ours; ``+fixed-p2``, ``+non-symmetric`` and ``+mask-right`` after it switch to an ablation
+``scotopic:PRESET``          ours; ``+fixed-p2``, ``+non-symmetric`` and ``+mask-right`` after it switch to an ablation;
+                             after ``best``: ``+no-cross``, ``+no-junctions``, ``+one-patch-size``, ``+global-units``,
+                             ``+no-planes``
 ``opencv:sgbm|bm``           OpenCV's semi-global and block matching on the noisy pair
 ``nlm|tv|wavelet+sgbm``      a denoiser on both views, then SGBM
 ``classical``                blur, windowed SSD, per-pixel SGM, left-right check; ``classical+subpixel`` refines it
@@ -24,7 +26,7 @@ from scotopic.evaluation.methods.denoise import DENOISERS, DenoisedSgbm
 from scotopic.evaluation.methods.external import External
 from scotopic.evaluation.methods.networks import load_network
 from scotopic.evaluation.methods.opencv import BlockMatching, CleanSgbm, Sgbm
-from scotopic.evaluation.methods.ours import ABLATIONS, Ours
+from scotopic.evaluation.methods.ours import Ours, ablations_of
 from scotopic.evaluation.methods.reported import REPORTED, Reported
 from scotopic.settings import PRESETS
 
@@ -90,7 +92,7 @@ def _registry() -> dict[str, Callable[[], Method]]:
     known: dict[str, Callable[[], Method]] = {}
     for preset in PRESETS:
         known[f"scotopic:{preset}"] = lambda preset=preset: _ours(preset)  # type: ignore[misc]
-        for ablation in ABLATIONS:
+        for ablation in ablations_of(preset):
             text = f"{preset}+{ablation}"
             known[f"scotopic:{text}"] = lambda text=text: _ours(text)  # type: ignore[misc]
     known["opencv:sgbm"] = Sgbm

@@ -1,0 +1,102 @@
+"""What the site takes from the package: the table of presets, and docstrings with their reST roles as plain code."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+from scotopic.settings import PRESETS
+
+_RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`(~?)([\w.]+)(?: <[^>`]*>)?`")
+_TYPED = re.compile(r"^((?:>>> .*(?:\n|$)(?:(?!>>> ).+(?:\n|$))*)+)", re.MULTILINE)
+_TO_SOURCE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:src|examples|benchmarks|tests)/[^)]*\)")
+_SECTION = re.compile(r"^\w[\w ]*\n---+$", re.MULTILINE)
+_TABLE = re.compile(r"^(=+(?: +=+)+\n.*?\n=+(?: +=+)+)$", re.MULTILINE | re.DOTALL)
+
+
+def presets_table() -> str:
+    """Return every setting that all presets have and in which they differ, one column per preset."""
+    values = {
+        name: {
+            f.name: getattr(part, f.name)
+            for part in (getattr(settings, g.name) for g in dataclasses.fields(settings))
+            if dataclasses.is_dataclass(part)
+            for f in dataclasses.fields(part)
+        }
+        for name, settings in PRESETS.items()
+    }
+    names = list(dict.fromkeys(name for preset in values.values() for name in preset))
+    shared = [name for name in names if all(name in preset for preset in values.values())]
+    differing = [name for name in shared if len({repr(preset[name]) for preset in values.values()}) > 1]
+    rows = [[f"`{name}`", *(str(preset[name]) for preset in values.values())] for name in differing]
+    return _table(["setting", *(f"`{name}`" for name in values)], rows)
+
+
+def results_table() -> str:
+    """Return what was measured of each preset, and of the published implementation, from ``benchmarks/results``."""
+    reference, cpu, gpu = (json.loads((_RESULTS / f"{name}.json").read_text()) for name in ("reference", "cpu", "gpu"))
+    published = reference["mean"]["published"]
+    rows = [_errors("published code", published, cpu["published_cpu_seconds"], gpu["published_seconds"])]
+    for name in PRESETS:
+        if name in reference["mean"]:
+            seconds = [file["presets"].get(name, {}).get("median_seconds", {}).get("total") for file in (cpu, gpu)]
+            rows.append(_errors(f"`{name}`", reference["mean"][name]["errors"], *seconds))
+    head = ["", "coverage, %", "W 19: EPE, px", "Bad-1, %", "Bad-3, %", "W 1: EPE, px", "two CPU cores, s", "H200, s"]
+    return _table(head, rows)
+
+
+def _errors(name: str, errors: dict[str, float], *seconds: float | None) -> list[str]:
+    found = [errors[key] for key in ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W1 EPE")]
+    times = ["" if value is None else f"{value:,.0f}" if value > 50 else f"{value:.2g}" for value in seconds]
+    return [name, *(f"{value:.1f}" if value >= 5 else f"{value:.2f}" for value in found), *times]
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def one_name_each(docstring: str) -> str:
+    """Return a docstring whose parameters stand alone: for ``a, b`` the site would give both the default of ``a``."""
+    head, found, rest = docstring.partition("Parameters\n----------\n")
+    if not found:
+        return docstring
+    end = _SECTION.search(rest)
+    body, rest = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
+    entries = re.split(r"^(?=\S)", body, flags=re.MULTILINE)
+    alone = []
+    for entry in entries:
+        title, _, words = entry.partition("\n")
+        names, colon, kind = title.partition(" : ")
+        alone += [f"{name}{colon}{kind}\n{words}" for name in names.split(", ")]
+    return head + found + "".join(alone) + rest
+
+
+def in_markdown(docstring: str) -> str:
+    """Return a docstring with roles as code, and literal blocks and tables of reST as Markdown's."""
+    text = _ROLE.sub(lambda found: f"`{found[2].rpartition('.')[2] if found[1] else found[2]}`", docstring)
+    text = _TABLE.sub(lambda found: f"``` {{ .text .wide }}\n{found[1].replace('``', '')}\n```", text)
+    if "Examples\n---" not in text:  # there, what is to be typed is recognised
+        text = _TYPED.sub(r"```pycon\n\1```\n", text)
+    return re.sub(r"::$", ":", text, flags=re.MULTILINE)
+
+
+class Roles(griffe.Extension):
+    """Rewrites docstrings as they are read."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = in_markdown(one_name_each(obj.docstring.value))
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put the tables where a page asks for them; links to source files, which the site has not, become their words."""
+    for asked, table in ("<!-- table of presets -->", presets_table), ("<!-- table of results -->", results_table):
+        if asked in markdown:
+            markdown = markdown.replace(asked, table())
+    return _TO_SOURCE.sub(r"\1", markdown)

@@ -1,0 +1,46 @@
+"""Why has this pixel no disparity? Reasons as a map, confidence as a map, and what confidence is worth."""
+
+import cv2
+import numpy as np
+import panels
+
+import scotopic
+from scotopic import Reason
+
+COLOURS = {
+    Reason.OK: (240, 240, 240),
+    Reason.NO_STRUCTURE: (60, 66, 80),
+    Reason.LEFT_RIGHT: (225, 87, 89),
+    Reason.OUT_OF_VIEW: (78, 140, 200),
+    Reason.NO_STRUCTURE_RIGHT: (160, 110, 200),
+    Reason.AMBIGUOUS: (237, 180, 60),
+}
+
+out = panels.folder(__doc__)
+scene = scotopic.render_scene(320, 208)
+left, right = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2)
+low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
+
+for preset in ("fast", "best"):
+    result = scotopic.match(left, right, preset=preset, max_disparity=48)
+    reasons, legend = np.zeros((*result.reason.shape, 3), np.uint8), []
+    for reason, colour in COLOURS.items():
+        here = result.reason == reason
+        reasons[here] = colour
+        if here.any():
+            bright = tuple(max(part, 140) for part in colour)  # words have to be read
+            legend.append((f"{reason.name} {100 * here.mean():.1f} %", bright))
+    disparities = [
+        ("Disparity", panels.coloured(result.disparity, low, high)),
+        ("Before masking (disparity_all)", panels.coloured(result.disparity_all, low, high)),
+    ]
+    confidence = panels.coloured(result.confidence, 0, 1, cv2.COLORMAP_VIRIDIS)
+    explained = [("Confidence, 0 dark to 1 bright", confidence), ("Reason", reasons)]
+
+    # Is a surer pixel a better one? Over all pixels, answered or not: the least sure fifth, the next, and so on.
+    near = np.abs(result.disparity_all - scene.disparity_left).ravel() <= 1
+    fifths = np.array_split(np.argsort(result.confidence, axis=None), 5)
+    said = " ".join(f"{result.confidence.ravel()[fifth].mean():.2f}" for fifth in fifths)
+    true = " ".join(f"{near[fifth].mean():.2f}" for fifth in fifths)
+    legend.append((f"fifths by confidence: mean {said}, within 1 px {true}", panels.WORDS))
+    panels.save(out / f"why_not_here_{preset}.png", [disparities, explained], legend)

@@ -1,0 +1,127 @@
+"""Running the page: which address it listens on, and that nothing of it is left when it stops."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scotopic.app.routes import routes
+from scotopic.app.session import Limits, Sessions
+from scotopic.errors import SettingsError
+from scotopic.extras import needed
+
+HOST = "127.0.0.1"  #: this machine only
+PORT = 7860
+_ABANDONED_SECONDS = 600  # an upload that no page took in is removed after so long
+_REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
+
+
+@dataclass(frozen=True)
+class Running:
+    """A page that is being served."""
+
+    url: str
+    sessions: Sessions
+
+
+@contextmanager
+def serving(
+    host: str = HOST, port: int | None = None, *, limits: Limits | None = None, root: Path | None = None
+) -> Iterator[Running]:
+    """Serve the page until the block ends, then remove every temporary file.
+
+    Parameters
+    ----------
+    host
+        Address to listen on; anything but the default lets other machines in.
+    port
+        The first free one from 7860 on if left out.
+    limits
+        What a visitor may ask for.
+    root
+        Folder for temporary files; a new private one by default. Removed at the end.
+
+    Raises
+    ------
+    ScotopicError
+        Gradio is not installed, or the address is taken.
+    """
+    with _quiet_logs(), Sessions(limits, root) as sessions, _gradio_files_in(sessions.uploads):
+        needed("gradio", "app", "the web page")  # which reads where to put its files when it is imported
+        from scotopic.app.page import build
+
+        worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scotopic-matcher")
+        page = build(sessions, worker, (60, _ABANDONED_SECONDS))
+        page.queue(max_size=256)
+        try:
+            yield Running(_launch(page, sessions, host, port), sessions)
+        finally:
+            sessions.close_all()  # cancels what is running, so that the worker ends soon
+            page.close(verbose=False)
+            worker.shutdown(wait=True, cancel_futures=True)
+
+
+def _launch(page: Any, sessions: Sessions, host: str, port: int | None) -> str:
+    """Start listening; returns the address."""
+    from scotopic.app.page import look
+
+    try:
+        _, url, _ = page.launch(
+            server_name=host,
+            server_port=port,
+            prevent_thread_lock=True,
+            quiet=True,
+            share=False,
+            ssr_mode=False,
+            show_error=False,
+            run_history=False,
+            enable_monitoring=False,
+            max_file_size=sessions.limits.upload_bytes,
+            state_session_capacity=_REMEMBERED_PAGES,
+            footer_links=[],
+            app_kwargs={"routes": routes(sessions), "docs_url": None, "redoc_url": None, "openapi_url": None},
+            **look(),
+        )
+    except OSError as error:
+        where = f"{host} port {port}" if port else f"{host}, ports from {PORT} on"
+        raise SettingsError(
+            f"address: found that {where} cannot be listened on ({' '.join(str(error).split())[:120]}), expected a "
+            "free port of this machine; choose another --port or --host"
+        ) from error
+    return str(url)
+
+
+@contextmanager
+def _gradio_files_in(folder: Path) -> Iterator[None]:
+    """Let Gradio keep its files in a folder of ours, and not call home."""
+    wanted = {"GRADIO_TEMP_DIR": str(folder), "GRADIO_ANALYTICS_ENABLED": "False"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Keep one line per request off the terminal."""
+    loggers = [logging.getLogger(name) for name in ("httpx", "uvicorn.access")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,342 @@
+"""The preset ``best`` from end to end: what it promises of any pair."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scotopic
+from scotopic.best import at_size, working_size
+from scotopic.errors import SettingsError
+from scotopic.evidence import on_cpu as engine
+from scotopic.evidence.channels import Pair
+from scotopic.matching import Reason
+from scotopic.result import ARRAYS, Match
+from scotopic.settings import PRESETS, EvidenceSettings, MatchingSettings, Settings, resolve
+
+WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
+FEW: dict[str, Any] = {
+    "device": "cpu",
+    "patch_size": 24,
+    "refine_steps": 0,
+    "fits": 2,
+}  # a quicker fit than the preset's
+
+
+@lru_cache(maxsize=4)
+def room(seed: int = 0) -> Any:
+    return scotopic.render_scene(WIDTH, HEIGHT, seed)
+
+
+def pair(photons: float = 8.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    scene = room(seed)
+    return scotopic.simulate_pair(scene.left, scene.right, photons=photons, read_noise=2, seed=seed)
+
+
+def best(left: np.ndarray, right: np.ndarray, **overrides: Any) -> Match:
+    return scotopic.match(left, right, "best", **{**FEW, "max_disparity": LARGEST, **overrides})
+
+
+@pytest.fixture(scope="module")
+def found() -> Match:
+    return best(*pair())
+
+
+def median_error(disparity: np.ndarray, seed: int = 0) -> float:
+    return float(np.nanmedian(np.abs(disparity - room(seed).disparity_left)))
+
+
+def test_every_map_is_there(found: Match) -> None:
+    for name in ARRAYS:
+        assert getattr(found, name).shape[:2] == (HEIGHT, WIDTH), name
+        assert getattr(found, name).dtype == (np.uint8 if name == "reason" else np.float32), name
+    assert np.isfinite(found.disparity_all).all()
+    assert np.isfinite(found.right_disparity).all()
+    assert found.settings.preset == "best"
+    assert "evidence" in found.timings
+
+
+def test_what_is_kept_is_what_is_sure_enough(found: Match) -> None:
+    kept = found.confidence >= found.settings.matching.min_confidence
+
+    np.testing.assert_array_equal(found.mask, kept)
+    np.testing.assert_array_equal(np.isfinite(found.disparity), kept)
+    np.testing.assert_array_equal(found.disparity[kept], found.disparity_all[kept])
+    assert 0 <= found.confidence.min() <= found.confidence.max() <= 1
+    assert set(np.unique(found.reason[~kept])) <= {Reason.AMBIGUOUS, Reason.LEFT_RIGHT, Reason.OUT_OF_VIEW}
+
+
+def test_what_the_right_camera_does_not_see_is_out_of_view_at_any_size() -> None:
+    for size in ({"full_size_snr": 1e9}, {"full_size_snr": 0.0}):
+        result = best(*pair(), **size, min_confidence=1.0)  # nothing is kept, so that every pixel has its reason
+
+        assert (result.reason[:, 0] == Reason.OUT_OF_VIEW).all()
+        assert (result.reason[:, LARGEST:] != Reason.OUT_OF_VIEW).mean() > 0.99
+        assert (result.reason == Reason.LEFT_RIGHT).any()
+
+
+def test_disparities_stay_in_the_range_that_was_searched(found: Match) -> None:
+    for each in (found.disparity_all, found.right_disparity):
+        assert each.min() >= 0
+        assert each.max() <= LARGEST - 1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_noisy_room_is_matched(seed: int) -> None:
+    result = best(*pair(8.0, seed))
+    truth, seen = room(seed).disparity_left, room(seed).visible_left
+    error = np.abs(result.disparity_all - truth)
+    surest = result.confidence >= np.quantile(result.confidence, 0.8)
+
+    # At eight photons; measured on ten other seeds: 0.30 to 0.46, and 0.85 to 0.98 of the surest fifth.
+    assert np.median(error[seen]) < 0.8
+    assert (error[surest] <= 1).mean() > 0.75
+
+
+@pytest.mark.parametrize("photons", [2.0, 1000.0])
+def test_any_light_will_do(photons: float) -> None:
+    result = best(*pair(photons))
+
+    assert median_error(result.disparity_all) < (3.0 if photons == 2 else 0.7)
+
+
+def test_surer_pixels_err_less(found: Match) -> None:
+    error = np.abs(found.disparity_all - room().disparity_left).ravel()
+    order = np.argsort(-found.confidence.ravel(), kind="stable")
+    fifths = [float((error[part] <= 1).mean()) for part in np.array_split(order, 5)]
+
+    assert fifths[0] > fifths[2] > fifths[4]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_view_that_is_darker_changes_nothing_essential(found: Match, side: str) -> None:
+    left, right = pair()
+    scaled = (left * 0.94, right) if side == "left" else (left, right * 0.94)
+
+    result = best(*scaled)
+
+    # The fit of junctions is not convex: a change of 1e-5 moves as much.
+    assert np.median(np.abs(result.disparity_all - found.disparity_all)) < 0.6
+    assert median_error(result.disparity_all) < median_error(found.disparity_all) + 0.15
+
+
+def test_a_pair_of_half_the_contrast_gives_the_same(found: Match) -> None:
+    """Signal and noise halved: the evidence is in units of the noise."""
+    result = best(*(view * np.float32(0.5) for view in pair()))
+
+    assert np.median(np.abs(result.disparity_all - found.disparity_all)) < 0.1
+
+
+def test_disparities_may_be_negative() -> None:
+    left, right = pair()
+    forth = best(left, right)
+
+    back = best(right, left, min_disparity=1 - LARGEST, max_disparity=1)
+
+    # With the views swapped, the left one's map is what was the right one's, negated.
+    assert back.disparity_all.max() <= 0
+    assert np.median(np.abs(-back.disparity_all - forth.right_disparity)) < 0.5
+    assert float(np.median(np.abs(-back.disparity_all - room().disparity_right))) < 1.0
+
+
+def test_grey_and_three_times_grey_are_the_same_pair() -> None:
+    left, right = (view.mean(axis=2) for view in pair())
+
+    grey = best(left, right)
+    coloured = best(*(np.repeat(view[..., None], 3, axis=2) for view in (left, right)))
+
+    assert grey.left_colours.shape == (HEIGHT, WIDTH, 1)
+    # Three equal channels hold the noise three times over, which the noise of one channel does not know.
+    assert np.median(np.abs(grey.disparity_all - coloured.disparity_all)) < 0.5
+
+
+@pytest.mark.parametrize(("height", "width"), [(61, 83), (24, 24), (25, 97)])
+def test_odd_and_tiny_sizes_work(height: int, width: int) -> None:
+    left, right = (view[-height:, :width] for view in pair())
+
+    result = best(left, right, max_disparity=min(LARGEST, width))
+
+    assert result.disparity_all.shape == (height, width)
+    assert np.isfinite(result.disparity_all).all()
+
+
+def test_a_tiny_patch_and_a_single_candidate_work() -> None:
+    left, right = (view[:12, :12] for view in pair())
+
+    result = best(left, right, patch_size=12, stride=4, max_disparity=1)
+
+    np.testing.assert_array_equal(result.disparity_all, np.zeros((12, 12)))
+
+
+@pytest.mark.parametrize("which", ["left", "right", "both"])
+def test_a_view_of_one_colour_gives_an_empty_match(which: str) -> None:
+    left, right = pair()
+    flat = np.full_like(left, 0.5)
+
+    result = best(flat if which != "right" else left, flat if which != "left" else right)
+
+    assert (result.reason == Reason.NO_STRUCTURE).all()
+    assert np.isnan(result.disparity).all()
+    assert not result.confidence.any()
+
+
+def test_of_noise_alone_little_is_kept() -> None:
+    noise = np.random.default_rng(0).normal(0.5, 0.1, (2, 96, 128, 1)).astype(np.float32).clip(0, 1)
+
+    # Ten such pairs: 2 to 12 %.
+    assert best(*noise).coverage < 0.2
+
+
+def test_clean_noiseless_views_are_no_trouble() -> None:
+    scene = room()
+
+    assert median_error(best(scene.left, scene.right).disparity_all) < 0.7
+
+
+def test_the_same_bits_come_again_with_any_number_of_threads(found: Match) -> None:
+    code = f"""
+import hashlib, sys
+import numba, cv2
+numba.set_num_threads(int(sys.argv[1])); cv2.setNumThreads(int(sys.argv[1]))
+sys.path.insert(0, {str(__file__.rpartition("/")[0])!r})
+from test_best import best, pair
+from scotopic.result import ARRAYS
+result = best(*pair())
+print(hashlib.sha256(b"".join(getattr(result, name).tobytes() for name in ARRAYS)).hexdigest())
+"""
+    runs = {
+        subprocess.run([sys.executable, "-c", code, n], capture_output=True, text=True, check=True).stdout
+        for n in ("1", "2")
+    }
+
+    again = best(*pair())
+
+    assert len(runs) == 1
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name), err_msg=name)
+
+
+def test_a_stream_of_pairs_gives_what_single_pairs_give(found: Match) -> None:
+    matcher = scotopic.Matcher("best", (HEIGHT, WIDTH, 3), **{**FEW, "max_disparity": LARGEST})
+
+    (result,) = matcher.run([pair()])
+
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(result, name), getattr(found, name), err_msg=name)
+
+
+def test_given_junctions_are_used_instead_of_fitting() -> None:
+    left, right = pair()
+    fit = resolve("best", patch_size=24, refine_steps=0).junctions
+    fields = scotopic.fit_junctions(left, fit, device="cpu"), scotopic.fit_junctions(right, fit, device="cpu")
+
+    result = scotopic.match(left, right, "best", "cpu", junctions=fields, max_disparity=LARGEST)
+
+    np.testing.assert_array_equal(result.left_boundaries, fields[0].boundary_map)
+    np.testing.assert_allclose(result.left_colours, fields[0].colour_map, atol=1e-3)
+    assert median_error(result.disparity_all) < 1
+
+
+def test_colours_are_those_of_the_image_not_of_its_transform() -> None:
+    scene = room()
+    ramp = np.sqrt(scene.left), np.sqrt(scene.right)  # bright and dark parts, so that noise differs between them
+    left, right = scotopic.simulate_pair(*ramp, photons=200, read_noise=0.5, seed=0)
+
+    result = best(left, right)
+
+    assert np.abs(result.left_colours - ramp[0]).mean() < 0.12  # stabilised values are off by ten times this
+
+
+class TestSize:
+    def settings(self, **changes: Any) -> Settings:
+        return replace(resolve("best", **changes), matching=MatchingSettings(max_disparity=16))
+
+    def made(self, noise: float) -> Pair:
+        # Texture in half of the picture, so that the other half tells its noise.
+        texture = np.random.default_rng(0).random((64, 96, 1), np.float32)
+        texture[:, ::2] *= 0
+        grain = np.random.default_rng(1).normal(0, noise, texture.shape).astype(np.float32)
+        return Pair(*[texture + grain] * 2, texture, texture, noise**2)
+
+    def test_half_in_the_dark_full_in_good_light(self) -> None:
+        settings = self.settings(white_factor=1e9)
+
+        assert working_size(engine, self.made(0.01), settings) == 1
+        assert working_size(engine, self.made(2.0), settings) == 2
+
+    def test_a_volume_that_would_be_too_large_is_halved_until_it_is_not(self) -> None:
+        cells = 64 * 96 * 16
+
+        for factor in (1, 2, 4):
+            settings = self.settings(white_factor=1e9, max_cells=cells // factor**3)
+            assert working_size(engine, self.made(0.01), settings) == factor
+
+    @pytest.mark.parametrize(
+        ("first", "end", "small"), [(0, 128, (0, 64)), (0, 5, (0, 3)), (-7, 4, (-4, 2)), (3, 4, (1, 2))]
+    )
+    def test_the_range_of_disparities_shrinks_with_the_images(
+        self, first: int, end: int, small: tuple[int, int]
+    ) -> None:
+        settings = replace(resolve("best"), matching=MatchingSettings(min_disparity=first, max_disparity=end))
+
+        half, chosen = at_size(engine, self.made(0.1), settings, 2)
+
+        assert (chosen.matching.min_disparity, chosen.matching.max_disparity) == small
+        assert half.left.shape == (32, 48, 1)
+        assert half.variance == pytest.approx(0.1**2 / 4)
+
+
+class TestSettings:
+    def test_overrides_reach_the_evidence(self) -> None:
+        settings = resolve("best", cross_weight="700", scales=3, local_units="false", p1=10)
+
+        assert settings.evidence == EvidenceSettings(cross_weight=700.0, scales=3, local_units=False)
+        assert settings.matching.p1 == 10
+
+    def test_other_presets_have_no_evidence(self) -> None:
+        assert PRESETS["paper"].evidence is None
+        with pytest.raises(SettingsError, match="cross_weight"):
+            resolve("fast", cross_weight=1.0)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"scales": 0}, {"fits": 0}, {"quiet_share": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
+         {"cross_weight": float("inf")}, {"evidence_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5}],
+    )  # fmt: skip
+    def test_values_out_of_range_are_refused_by_name(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(SettingsError, match=next(iter(wrong))):
+            resolve("best", **wrong)
+
+    def test_no_name_stands_for_two_settings(self) -> None:
+        settings = PRESETS["best"]
+        names = [set(part) for part in settings.as_dict().values() if isinstance(part, dict)]
+
+        assert len(set.union(*names)) == sum(len(part) for part in names)
+
+    def test_they_come_back_from_a_dictionary_also_from_one_of_old(self) -> None:
+        for settings in PRESETS.values():
+            assert Settings.from_dict(settings.as_dict()) == settings
+        old = PRESETS["fast"].as_dict()
+        del old["evidence"]
+        assert Settings.from_dict(old) == PRESETS["fast"]
+
+    @pytest.mark.parametrize(
+        ("patch_size", "stride", "sizes"),
+        [(40, 8, [20, 28, 36, 44]), (16, 8, [8, 12, 14, 18]), (8, 8, [8])],  # parts 0.5, 0.7, 0.9 and 1.1
+    )
+    def test_patches_are_whole_binned_pixels_and_no_smaller_than_the_stride(
+        self, patch_size: int, stride: int, sizes: list[int]
+    ) -> None:
+        settings = resolve("best", patch_size=patch_size, stride=stride)
+        once = resolve("best", patch_size=patch_size, stride=stride, fits=1)
+        assert settings.evidence is not None
+        assert once.evidence is not None
+
+        assert settings.evidence.patch_sizes(settings.junctions) == sizes
+        assert once.evidence.patch_sizes(once.junctions) == [patch_size]

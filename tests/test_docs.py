@@ -1,0 +1,158 @@
+"""The documentation: its links lead somewhere, its code runs, and the site builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pytest
+
+import scotopic
+from scotopic.io import write_png
+from scotopic.sensor import to_uint8
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+NEEDED = ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python")
+
+_FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^(<!-- not run -->\n)?```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)")
+WIDTH, HEIGHT = 176, 96
+
+
+def title(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> list[str]:
+    """Return the Python of a page that is meant to run: all but what is included, or marked ``<!-- not run -->``."""
+    found = [code for mark, code in _CODE.findall(page.read_text()) if not mark]
+    return [code for code in found if "--8<--" not in code]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_links_between_pages_lead_to_files(page: Path) -> None:
+    for link in _LINK.findall(_FENCE.sub("", page.read_text())):
+        parts = urlsplit(link)
+        if not parts.scheme and parts.path:
+            assert (page.parent / unquote(parts.path)).exists(), f"{title(page)}: {link}"
+
+
+def prepare() -> dict[str, Any]:
+    """Write the files that pages speak of into the current folder; return the names that they take for granted."""
+    scene = scotopic.render_scene(WIDTH, HEIGHT)
+    pair = scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=2)
+    for name, view in zip(("left", "right"), pair, strict=True):
+        write_png(f"{name}.png", to_uint8(view))
+        np.save(f"{name}.npy", np.packbits(np.random.default_rng(0).random((32, HEIGHT, WIDTH)) < 0.3, axis=2))
+    camera = f"[{WIDTH} 0 {(WIDTH - 1) / 2}; 0 {WIDTH} {HEIGHT / 2}; 0 0 1]"
+    Path("calib.txt").write_text(
+        f"cam0={camera}\ncam1={camera}\ndoffs=0\nbaseline=100\nwidth={WIDTH}\nheight={HEIGHT}\n"
+    )
+    Path("out/frames").mkdir(parents=True)
+    nothing = np.zeros((HEIGHT, WIDTH), np.uint8)
+    np.savez("out/frames/000000.npz", disparity=np.float32(nothing), confidence=np.float32(nothing), reason=nothing)
+    camera_noise = scotopic.sensor.Sensor(photons=400, read_noise=3, black=0.1, steps=255)
+    levels = {"dark_stack": 0.0, "stack_1": 0.2, "stack_2": 0.5, "stack_3": 0.8}
+    stacks = {
+        name: np.rint(255 * camera_noise.simulate(np.full((2, 64, 64), level), seed)).astype(np.uint8)
+        for seed, (name, level) in enumerate(levels.items())
+    }
+    return {"scotopic": scotopic, "width": WIDTH, "height": HEIGHT, "pairs": [pair], **stacks}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=title)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = prepare()
+
+    for number, code in enumerate(blocks(page), start=1):  # as one program: what a block defines, the next ones use
+        exec(compile(code, f"{title(page)}, block {number}", "exec"), names)
+
+
+def test_there_is_code_to_run() -> None:
+    assert sum(len(blocks(page)) for page in PAGES) > 10
+
+
+class _Page(HTMLParser):
+    """Collects the places that can be linked to, links, and what a browser would fetch."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.places: set[str] = {""}
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attributes if value is not None}
+        self.places |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if "src" in given:
+            self.fetched.append(given["src"])
+        if tag == "link" and given.get("rel") in ("stylesheet", "icon"):
+            self.fetched.append(given["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, _Page]:
+    try:
+        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    except ModuleNotFoundError as error:
+        missing = [str(error.name)]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}: pip install 'scotopic[docs]'")
+    folder = tmp_path_factory.mktemp("site").resolve()
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return {path: _Page(path) for path in folder.rglob("*.html") if path.name != "404.html"}
+
+
+def test_the_site_has_a_page_for_each_of_ours(site: dict[Path, _Page]) -> None:
+    assert len(site) == len(list((ROOT / "docs").rglob("*.md")))
+
+
+def test_every_link_of_the_site_resolves(site: dict[Path, _Page]) -> None:
+    for path, page in site.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            assert target.exists(), f"{path}: {link}"
+            assert target not in site or unquote(parts.fragment) in site[target].places, f"{path}: {link}"
+
+
+def test_the_site_fetches_nothing_from_elsewhere(site: dict[Path, _Page]) -> None:
+    for path, page in site.items():
+        for link in page.fetched:
+            assert not urlsplit(link).netloc, f"{path}: {link}"
+            assert (path.parent / unquote(urlsplit(link).path)).exists(), f"{path}: {link}"
+
+
+def test_docstrings_appear_without_marks_of_another_markup(site: dict[Path, _Page]) -> None:
+    for path in site:
+        if "api" in path.parts:
+            assert not re.search(r":(class|func|meth|mod|attr|data):", path.read_text()), path
+
+
+def test_the_presets_and_what_they_reach_are_taken_from_the_package(site: dict[Path, _Page]) -> None:
+    (page,) = [path for path in site if path.parent.name == "presets"]
+    cells = re.findall(r"<t[dh]>(?:<code>)?(\w+)(?:</code>)?</t[dh]>", page.read_text())
+
+    assert {*scotopic.PRESETS, "refine_steps", "boundary_weight"} <= set(cells)
