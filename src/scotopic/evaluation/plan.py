@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -35,6 +36,20 @@ class DatasetPlan:
     folders: tuple[str, ...]
     scenes: tuple[str, ...] = ()
     scale: float | None = None
+
+    def __post_init__(self) -> None:
+        checks = {
+            "kind": isinstance(self.kind, str),
+            "folders": _are(self.folders, str),
+            "scenes": not self.scenes or _are(self.scenes, str),
+            "scale": self.scale is None or (_are((self.scale,), float) and 0 < self.scale <= 1),
+        }
+        for name, good in checks.items():
+            if not good:
+                raise SettingsError(
+                    f"plan, data set {self.kind!r}, {name}: found {getattr(self, name)!r}, expected names, and a scale "
+                    "above 0 and at most 1; correct the plan"
+                )
 
     def locate(self, root: Path) -> Path:
         """Return the first of the folders that exists.
@@ -88,20 +103,22 @@ class Plan:
 
     def __post_init__(self) -> None:
         checks = {
+            "title": isinstance(self.title, str),
             "datasets": bool(self.datasets),
-            "methods": bool(self.methods),
-            "photons": bool(self.photons) and all(p > 0 for p in self.photons),
-            "read_noise": self.read_noise >= 0,
-            "seeds": bool(self.seeds),
-            "windows": bool(self.windows) and all(w >= 1 and w % 2 == 1 for w in self.windows),
-            "thresholds": bool(self.thresholds) and all(t > 0 for t in self.thresholds),
-            "max_disparity": self.max_disparity >= 1,
+            "methods": _are(self.methods, str),
+            "photons": _are(self.photons, float) and all(p > 0 for p in self.photons),
+            "read_noise": _are((self.read_noise,), float) and self.read_noise >= 0,
+            "seeds": _are(self.seeds, int) and all(s >= 0 for s in self.seeds),
+            "windows": _are(self.windows, int) and all(w >= 1 and w % 2 == 1 for w in self.windows),
+            "thresholds": _are(self.thresholds, float) and all(t > 0 for t in self.thresholds),
+            "max_disparity": _are((self.max_disparity,), int) and 1 <= self.max_disparity <= 65536,
+            "matched_to": isinstance(self.matched_to, str),
         }
         for name, good in checks.items():
             if not good:
                 raise SettingsError(
                     f"plan {self.title!r}, {name}: found {getattr(self, name)!r}, expected at least one good value "
-                    "(odd windows, positive numbers); correct the plan"
+                    "(odd windows, whole seeds, positive finite numbers); correct the plan"
                 )
 
     def tasks(self, scenes: dict[str, list[str]]) -> Iterator[Task]:
@@ -116,6 +133,15 @@ class Plan:
     def with_changes(self, **changes: Any) -> Plan:
         """Return the plan with those fields replaced that are not ``None``."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _are(values: object, kind: type) -> bool:
+    """Whether there is at least one value, and all are of a kind; whole numbers are floats too, truths are neither."""
+    if not isinstance(values, tuple) or not values:
+        return False
+    kinds = (int, float) if kind is float else (kind,)
+    good = all(isinstance(value, kinds) and not isinstance(value, bool) for value in values)
+    return good and (kind is not float or all(math.isfinite(value) for value in values))
 
 
 def shipped_plans() -> list[str]:
@@ -135,14 +161,17 @@ def load_plan(source: str | PathLike[str]) -> Plan:
     """
     path = PLANS / f"{source}.toml" if str(source) in shipped_plans() else Path(source)
     try:
-        values = tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_bytes().decode())  # as it stands: read_text would mend line ends
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(
             f"plan {str(source)!r}: found {error!s:.120}, expected a TOML file or one of {', '.join(shipped_plans())}; "
             "correct the name or the file"
         ) from error
+    parts = values.pop("datasets", [])
+    if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
+        raise SettingsError(f"plan {str(source)!r}: found datasets = {parts!r:.80}, expected [[datasets]]; correct it")
     try:
-        datasets = tuple(DatasetPlan(**_known(part, DatasetPlan, path)) for part in values.pop("datasets", []))
+        datasets = tuple(DatasetPlan(**_known(part, DatasetPlan, path)) for part in parts)
         return Plan(**{"title": path.stem, "methods": (), **_known(values, Plan, path), "datasets": datasets})
     except TypeError as error:
         raise SettingsError(f"plan {str(source)!r}: {error!s:.150}; correct the plan") from error
