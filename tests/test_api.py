@@ -69,11 +69,11 @@ def test_importing_takes_less_than_three_tenths_of_a_second() -> None:
 
 
 def load(name: str) -> bool:
-    """Import a module of the package; False where it needs what only the extra 'gpu' brings, and that is missing."""
+    """Import a module of the package; False where it needs what only an extra brings, and that is missing."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "triton"):
+        if error.name not in ("torch", "triton", "gradio"):
             raise
         return False
     return True
@@ -82,7 +82,7 @@ def load(name: str) -> bool:
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_the_documentation_give_what_they_say(name: str) -> None:
     if not load(name):
-        pytest.skip("needs torch and triton: pip install 'scotopic[gpu]'")
+        pytest.skip("needs an extra: pip install 'scotopic[gpu,app]'")
     # By the table: scotopic.match is a function, and hides the module of that name from an import statement.
     module = sys.modules[name]
 
