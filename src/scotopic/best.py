@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any
 
 from scotopic.device import steps, to_device, wait
-from scotopic.evidence.channels import Pair, gather
+from scotopic.evidence.channels import Pair, gather, with_its_noise
+from scotopic.evidence.clarity import clarity, eased
 from scotopic.evidence.confidence import FAR, calibrated
+from scotopic.evidence.groups import clarified
 from scotopic.evidence.noise import Light, measure_light
-from scotopic.evidence.solve import eased, solve_view
+from scotopic.evidence.solve import solve_along, solve_view
 from scotopic.evidence.volume import join
 from scotopic.junctions import Junctions
 from scotopic.junctions.fit import fit_fields
@@ -55,12 +57,16 @@ def follow_best(
         pair = Pair(even[0], even[1], colours[0], colours[1], light.variance)
         factor = working_size(engine, pair, settings)
         pair, small = at_size(engine, pair, settings, factor)
-        channels = gather(engine, pair, evidence)
-        small = replace(small, matching=eased(small.matching, channels))
-        features = join(engine, channels)
+        pair = with_its_noise(engine, pair, evidence)
+        if factor > 1:  # in good light junctions and images say it all
+            pair = clarified(engine, pair, evidence)
+        small = eased(small, clarity(engine, pair, settings))
+        assert small.evidence is not None
+        evidence = small.evidence
+        features = join(engine, gather(engine, pair, evidence))
         disparities = range(small.matching.min_disparity, small.matching.max_disparity or 0)
         volume = engine.add_up(features, disparities, report)
-        del channels, features
+        del features
 
     # 4. The disparities that together fit the evidence best, in both views.
     with clock.stage("matching left"):
@@ -68,14 +74,17 @@ def follow_best(
         left, margin = solve_view(engine, matching, volume, unit, small, is_left=True)
     with clock.stage("matching right"):
         right, _ = solve_view(engine, matching, volume, unit, small, is_left=False)
-        del volume
 
-    # 5. Planes through what both views agree on, and how sure each pixel is.
-    with clock.stage("planes"):
+    # 5. How sure each pixel is; the left view again, along surfaces; planes through what both views say.
+    with clock.stage("surfaces"):
         apart = engine.disagreement(left, right)
         sure = engine.sureness(margin, apart, evidence.agreement_slack)
-        flat = engine.planes(left, sure, evidence)
-        score = engine.blurred(sure, evidence.confidence_blur)
+        score = engine.agreed(sure, evidence)
+        for _ in range(evidence.surface_passes):
+            surface = engine.planes(left, sure, evidence.of_surfaces())
+            left = solve_along(engine, matching, volume, unit, small, surface)
+        del volume
+        flat = engine.planes(engine.fused(left, right), sure, evidence)
 
     # 6. Back to full size; keep what is sure enough.
     with clock.stage("confidence"):

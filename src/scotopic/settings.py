@@ -175,6 +175,9 @@ class EvidenceSettings:
     max_cells
         Images are halved further until the volume has at most so many cells, which bounds the memory at about 10 bytes
         each.
+    group_count, group_reach, group_rounds, group_share
+        In the dark the junctions' colour maps are joined, by this share, with the images filtered in groups of so many
+        (a power of two) like patches at most so far apart, in so many rounds (:mod:`scotopic.evidence.groups`).
     finest_scale, scales, band_ratio
         Bands ``G(s) - G(band_ratio s)`` at so many scales ``s``, each twice the one before. Wide bands: coarse
         structure is what survives.
@@ -197,12 +200,16 @@ class EvidenceSettings:
         band's is measured there.
     evidence_steps
         Whole numbers per unit of the volume's spread; ``p1`` and ``p2`` of this preset are in these steps.
+    surface_sigma, surface_tau, surface_ridge, surface_passes
+        The left view is solved again along wide planes through the first answer, so many times: reach, largest jump
+        within a surface, ridge on the slopes.
     plane_sigma, plane_tau, plane_ridge, plane_rounds
-        Local planes: reach, largest jump within a surface, ridge on the slopes, rounds.
+        Local planes through the last answer: the same, and rounds.
     agreement_slack
         Disagreement of the views, in pixels, that says nothing: both are noisy to this degree.
-    confidence_blur
-        Blur of the score: neighbours err together.
+    confidence_blur, confidence_reach, confidence_floor
+        The score is the geometric mean over ``confidence_reach`` of the blurred sureness, lifted by the floor:
+        neighbours err together, and one that is unsure speaks against all.
     confidence_power, confidence_top, confidence_middle, confidence_slope
         Calibration: with the score times ``unit^power``, ``top / (1 + (middle / score)^slope)``; see
         ``benchmarks/calibrate.py``.
@@ -214,6 +221,10 @@ class EvidenceSettings:
     stabilise_above: float = 2.0
     full_size_snr: float = 1.0
     max_cells: int = 2**26
+    group_count: int = 16
+    group_reach: int = 12
+    group_rounds: int = 2
+    group_share: float = 0.5
     finest_scale: float = 1.0
     scales: int = 4
     band_ratio: float = 4.0
@@ -232,20 +243,36 @@ class EvidenceSettings:
     quiet_share: float = 0.2
     white_factor: float = 2.0
     evidence_steps: int = 32
+    surface_sigma: float = 16.0
+    surface_tau: float = 2.0
+    surface_ridge: float = 20.0
+    surface_passes: int = 1
     plane_sigma: float = 8.0
     plane_tau: float = 1.5
-    plane_ridge: float = 5.0
+    plane_ridge: float = 60.0
     plane_rounds: int = 2
     agreement_slack: float = 0.5
-    confidence_blur: float = 3.0
+    confidence_blur: float = 1.0
+    confidence_reach: float = 4.0
+    confidence_floor: float = 0.1
     confidence_power: float = 0.5
     confidence_top: float = 0.99
     confidence_middle: float = 158.0
     confidence_slope: float = 0.5
 
     def __post_init__(self) -> None:
-        shares = ("junction_error", "quiet_share", "confidence_top")
-        counts = {"fits": 1, "scales": 1, "max_cells": 1, "evidence_steps": 1, "plane_rounds": 0}
+        shares = ("junction_error", "quiet_share", "confidence_top", "group_share")
+        counts = {
+            "fits": 1,
+            "scales": 1,
+            "max_cells": 1,
+            "group_count": 2,
+            "group_reach": 1,
+            "group_rounds": 0,
+            "evidence_steps": 1,
+            "surface_passes": 0,
+            "plane_rounds": 0,
+        }
         may_be_zero = (
             "confidence_power",
             "full_size_snr",
@@ -268,6 +295,18 @@ class EvidenceSettings:
         _require("evidence_steps", self.evidence_steps, self.evidence_steps <= 1024, "at most 1024")
         _require("band_ratio", self.band_ratio, self.band_ratio > 1, "above 1")
         _require("scales", self.scales, self.scales <= 8, "at most 8")
+        _require("group_reach", self.group_reach, self.group_reach <= 32, "at most 32")
+        # A patch in a corner has this many places around it, itself among them.
+        places = (self.group_reach + 1) ** 2
+        is_power = self.group_count & (self.group_count - 1) == 0
+        expected = f"a power of two, at most {places}, the places within group_reach = {self.group_reach}"
+        _require("group_count", self.group_count, is_power and self.group_count <= min(places, 256), expected)
+
+    def of_surfaces(self) -> EvidenceSettings:
+        """Return the settings with the surfaces' planes in the place of the local ones."""
+        return dataclasses.replace(
+            self, plane_sigma=self.surface_sigma, plane_tau=self.surface_tau, plane_ridge=self.surface_ridge
+        )
 
     def patch_sizes(self, junctions: JunctionSettings) -> list[int]:
         """Return the patch sizes of the fits: whole binned pixels, no smaller than the stride."""
@@ -335,7 +374,7 @@ PRESETS: dict[str, Settings] = {
     "best": Settings(
         "best",
         _FEW_STEPS,
-        MatchingSettings(p1=42, p2=832, adaptive_p2=False, min_confidence=0.3),
+        MatchingSettings(p1=52, p2=1040, adaptive_p2=False, min_confidence=0.3),
         EvidenceSettings(),
     ),
 }

@@ -112,7 +112,7 @@ _SPANS = {
     "matching left": (0.82, 0.87),
     "costs right": (0.87, 0.94),
     "matching right": (0.94, 0.98),
-    "planes": (0.98, 0.99),
+    "surfaces": (0.98, 0.99),
     "confidence": (0.99, 1.0),
     "consistency": (0.98, 1.0),
 }

@@ -1,4 +1,4 @@
-"""Numba kernels of the evidence: products of features, whole costs, planes."""
+"""Numba kernels of the evidence: groups of patches, products of features, whole costs, planes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,99 @@ from typing import Any
 import numpy as np
 from numba import float32, int64, njit, prange
 
+from scotopic.evidence.groups import SIZE
 from scotopic.evidence.planes import STEP
 from scotopic.evidence.solve import LARGEST
 
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+
+
+@njit(parallel=True, **_FAST)
+def find_groups(pilot, rows, columns, count, reach):
+    """The patches most like each patch, itself first: places ``y * (W - SIZE + 1) + x``, ``(rows, columns, count)``.
+
+    A row of patches at a time: for each offset the squared differences are summed down the patches' rows, then along.
+    """
+    channels, height, width = pilot.shape
+    last_y, last_x = height - SIZE, width - SIZE
+    out = np.empty((rows.size, columns.size, count), np.int32)
+    for i in prange(rows.size):
+        top = rows[i]
+        nearest = np.full((columns.size, count), np.inf, np.float32)
+        down = np.empty(width, np.float32)
+        nearest[:, 0] = -1.0
+        for j in range(columns.size):
+            out[i, j, :] = top * (last_x + 1) + columns[j]
+        for dy in range(max(-reach, -top), min(reach, last_y - top) + 1):
+            for dx in range(-reach, reach + 1):
+                if dy == 0 and dx == 0:
+                    continue
+                first, stop = max(0, -dx), min(width, width - dx)
+                down[:] = 0.0
+                for c in range(channels):
+                    for y in range(top, top + SIZE):
+                        here, there = pilot[c, y], pilot[c, y + dy]
+                        for x in range(first, stop):
+                            off = here[x] - there[x + dx]
+                            down[x] += off * off
+                for j in range(columns.size):
+                    left = columns[j]
+                    if left + dx < 0 or left + dx > last_x:
+                        continue
+                    apart = float32(0.0)
+                    for x in range(left, left + SIZE):
+                        apart += down[x]
+                    far = nearest[j]
+                    if apart < far[count - 1]:
+                        k = count - 1
+                        while far[k - 1] > apart:
+                            far[k], out[i, j, k] = far[k - 1], out[i, j, k - 1]
+                            k -= 1
+                        far[k], out[i, j, k] = apart, (top + dy) * (last_x + 1) + left + dx
+    return out
+
+
+@njit(**_FAST)
+def _hadamard(group):
+    """The transform along the first axis, in place, but for the factor ``1 / sqrt(count)``."""
+    count, length = group.shape
+    step = 1
+    while step < count:
+        for start in range(0, count, 2 * step):
+            for k in range(start, start + step):
+                for f in range(length):
+                    a, b = group[k, f], group[k + step, f]
+                    group[k, f], group[k + step, f] = a + b, a - b
+        step *= 2
+
+
+@njit(parallel=True, **_FAST)
+def filter_groups(groups, seen, clear, variance, first, quiet):
+    """The filtered first patch of each group, as frequencies, and one over the noise left in it.
+
+    ``seen`` and ``clear`` hold the frequencies of every patch of the image and of the pilot.
+    """
+    patches, count = groups.shape
+    length = seen.shape[1]
+    # Unscaled transforms are sqrt(count) times too large, their squares count times.
+    noise = variance * float32(count)
+    for i in prange(patches):
+        y, p = np.empty((count, length), np.float32), np.empty((count, length), np.float32)
+        for k in range(count):
+            y[k], p[k] = seen[groups[i, k]], clear[groups[i, k]]
+        _hadamard(y)
+        _hadamard(p)
+        left = float32(0.0)
+        first[i, :] = 0.0
+        for k in range(count):
+            for f in range(length):
+                square = p[k, f] * p[k, f]
+                gain = square / (square + noise)
+                left += gain * gain
+                first[i, f] += gain * y[k, f]
+        for f in range(length):
+            first[i, f] /= float32(count)
+        quiet[i] = float32(1.0) / max(left, float32(1.0))
 
 
 @njit(parallel=True, **_FAST)
@@ -71,6 +160,29 @@ def whole_costs(volume, scale, first, is_left):
             for k in range(candidates):
                 value = np.floor((costs[k] - lowest) * scale + float32(0.5))
                 out[y, x, k] = np.int16(min(value, float32(LARGEST)))
+    return out
+
+
+@njit(parallel=True, **_FAST)
+def costs_along(volume, scale, start, first):
+    """Costs above each pixel's lowest, counted from its own first candidate ``start``: ``(H, W, D)``."""
+    candidates, height, width = volume.shape
+    out = np.empty((height, width, candidates), np.int16)
+    for y in prange(height):
+        row = np.empty((width, candidates), np.float32)
+        for k in range(candidates):
+            line = volume[k, y]
+            for x in range(width):
+                row[x, k] = line[x]
+        for x in range(width):
+            costs = row[x]
+            lowest, highest = costs[0], costs[0]
+            for k in range(candidates):
+                lowest, highest = min(lowest, costs[k]), max(highest, costs[k])
+            for k in range(candidates):
+                place = int64(start[y, x]) - first + k
+                value = costs[place] if 0 <= place < candidates else highest
+                out[y, x, k] = np.int16(min(np.floor((value - lowest) * scale + float32(0.5)), float32(LARGEST)))
     return out
 
 

@@ -35,7 +35,7 @@ the noise that white noise would leave there, each band's ``N`` is what its own 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -58,6 +58,7 @@ class Pair:
     left_junctions: Any
     right_junctions: Any
     variance: float
+    is_white: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,6 @@ class Channel:
         Of the costs.
     units
         ``(H, W)``, what the costs at each left pixel are multiplied by; ``None`` for 1.
-    clarity
-        Signal over noise of the images themselves; 0 for channels that do not show it.
     """
 
     left: Any
@@ -87,7 +86,6 @@ class Channel:
     window: float
     weight: float
     units: Any = None
-    clarity: float = 0.0
 
     def slopes(self) -> tuple[Vector, Vector]:
         """Return what ``u^2`` and ``-w^2`` are multiplied by."""
@@ -99,30 +97,36 @@ class Channel:
 
 def gather(engine: Any, pair: Pair, settings: EvidenceSettings) -> list[Channel]:
     """Return every channel of a pair, computed with a device's steps."""
-    bands, variance = band_channels(engine, pair, settings)
     return [
-        *bands,
+        *band_channels(engine, pair, settings),
         junction_channel(engine, pair, settings),
-        *cross_channels(engine, pair, variance, settings),
-        image_channel(engine, pair, variance, settings),
+        *cross_channels(engine, pair, settings),
+        image_channel(engine, pair, settings),
     ]
 
 
-def band_channels(engine: Any, pair: Pair, settings: EvidenceSettings) -> tuple[list[Channel], float]:
-    """Return the bands, and the variance of the images' noise in the light of the finest one."""
-    channels, variance, coloured = [], pair.variance, False
+def with_its_noise(engine: Any, pair: Pair, settings: EvidenceSettings) -> Pair:
+    """Return a pair with the noise that its finest band shows, where white noise would leave less there."""
+    scale, images = settings.finest_scale, (pair.left, pair.right)
+    bands = (engine.band(image, scale, settings.band_ratio) for image in images)
+    share = engine.quiet_energy(*bands, 3 * scale, settings.quiet_share) / (
+        pair.variance * band_kernel(scale, settings.band_ratio)[0]
+    )
+    return pair if share <= settings.white_factor else replace(pair, variance=pair.variance * share, is_white=False)
+
+
+def band_channels(engine: Any, pair: Pair, settings: EvidenceSettings) -> list[Channel]:
+    """Return the bands."""
+    channels = []
     for octave in range(settings.scales):
         scale = settings.finest_scale * 2**octave
         left, right, spread = _principal(
             engine, *(engine.band(image, scale, settings.band_ratio) for image in (pair.left, pair.right))
         )
         energy, area = band_kernel(scale, settings.band_ratio)
-        noise = variance * energy
-        measured = engine.quiet_energy(left, right, 3 * scale, settings.quiet_share)
-        if octave == 0 and measured > settings.white_factor * noise:
-            coloured, variance = True, variance * measured / noise
-        if coloured:
-            noise = max(noise, measured)
+        noise = pair.variance * energy
+        if not pair.is_white:
+            noise = max(noise, engine.quiet_energy(left, right, 3 * scale, settings.quiet_share))
         signal = np.maximum(spread - noise, 0)
         window = max(scale, settings.band_window)
         units = None
@@ -131,7 +135,7 @@ def band_channels(engine: Any, pair: Pair, settings: EvidenceSettings) -> tuple[
             units = _units(noise, settings.band_misfit, signal, around)
         total = noise + settings.band_misfit * signal + _TINY
         channels.append(Channel(left, right, signal, total, window, 2 * math.pi * scale**2 / area, units))
-    return channels, variance
+    return channels
 
 
 def junction_channel(engine: Any, pair: Pair, settings: EvidenceSettings) -> Channel:
@@ -144,12 +148,12 @@ def junction_channel(engine: Any, pair: Pair, settings: EvidenceSettings) -> Cha
     return Channel(left, right, (1 - error) * spread, noise, settings.junction_window, settings.junction_weight)
 
 
-def cross_channels(engine: Any, pair: Pair, variance: float, settings: EvidenceSettings) -> list[Channel]:
+def cross_channels(engine: Any, pair: Pair, settings: EvidenceSettings) -> list[Channel]:
     """Return image against junctions and junctions against image."""
-    high, error = settings.cross_high, settings.junction_error
+    variance, high, error = pair.variance, settings.cross_high, settings.junction_error
     left, right = (engine.detail(image, high) for image in (pair.left, pair.right))
     left_map, right_map = (engine.detail(each, high) for each in (pair.left_junctions, pair.right_junctions))
-    spread, axes = _axes(engine, left_map, right_map)
+    spread, axes = axes_of(engine, left_map, right_map)
     signal, noise = np.maximum((1 - error) * spread, 0), variance + error * np.maximum(spread, 0) + _TINY
     units = None
     if settings.local_units:
@@ -162,8 +166,9 @@ def cross_channels(engine: Any, pair: Pair, variance: float, settings: EvidenceS
     ]
 
 
-def image_channel(engine: Any, pair: Pair, variance: float, settings: EvidenceSettings) -> Channel:
+def image_channel(engine: Any, pair: Pair, settings: EvidenceSettings) -> Channel:
     """Return image against image, which counts by how far the signal is above the noise: its clarity."""
+    variance = pair.variance
     images = (engine.detail(image, settings.cross_high) for image in (pair.left, pair.right))
     left, right, spread = _principal(engine, *images)
     signal = np.maximum(spread - variance, 0)
@@ -174,7 +179,7 @@ def image_channel(engine: Any, pair: Pair, variance: float, settings: EvidenceSe
         around = engine.local_signal(left, 2 * settings.cross_window, variance)
         units = _units(variance, settings.band_misfit, signal, around)
     noise = variance + settings.band_misfit * signal + _TINY
-    return Channel(left, right, signal, noise, settings.cross_window, weight, units, clarity)
+    return Channel(left, right, signal, noise, settings.cross_window, weight, units)
 
 
 def _units(noise: float, part: float, signal: Vector, around: Any) -> Any:
@@ -182,7 +187,7 @@ def _units(noise: float, part: float, signal: Vector, around: Any) -> Any:
     return (noise + part * float(signal.sum()) + _TINY) / (noise + part * around + _TINY)
 
 
-def _axes(engine: Any, left: Any, right: Any) -> tuple[Vector, Vector]:
+def axes_of(engine: Any, left: Any, right: Any) -> tuple[Vector, Vector]:
     """Return the variances along the principal axes of two views' colours, rising, and the axes."""
     spread, axes = np.linalg.eigh(engine.second_moments(left, right))
     # The sign of an axis is the solver's whim; products of two components do not see it, readers of them do.
@@ -190,7 +195,7 @@ def _axes(engine: Any, left: Any, right: Any) -> tuple[Vector, Vector]:
 
 
 def _principal(engine: Any, left: Any, right: Any) -> tuple[Any, Any, Vector]:
-    spread, axes = _axes(engine, left, right)
+    spread, axes = axes_of(engine, left, right)
     return engine.turned(left, axes), engine.turned(right, axes), spread
 
 

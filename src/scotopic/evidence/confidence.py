@@ -1,11 +1,11 @@
 """How sure a disparity is: a score that ranks pixels, and the probability that it stands for.
 
 The score: by how much the winning disparity beats the best one at least two candidates away, in units of the volume's
-spread, less where the two views disagree by more than half a pixel, then blurred a little, since neighbours err
-together::
+spread, less where the two views disagree by more than half a pixel. Neighbours err together, and one that is unsure
+speaks against all around it, so the score is a geometric mean::
 
     sure(x)  = margin(x) exp(-max(|D_L(x) - D_R(x - D_L(x))| - 1/2, 0))
-    score    = G(2) sure
+    score    = exp(G(4) log(G(2) sure + 1/10))
 
 The probability: the share of pixels with this score that are within 1 px of the truth, a rising curve through scenes
 that were rendered for the purpose, at many photon levels (``benchmarks/calibrate.py``). The score is a margin relative

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scotopic.device import cpu_kernels
 from scotopic.evidence.channels import gaussian
 from scotopic.evidence.confidence import FAINT, explain, reference_disagreement
+from scotopic.evidence.groups import EVERY, SIZE, corners, cosines, window
 from scotopic.evidence.volume import Features, blurs
 from scotopic.progress import Share, unheard
 from scotopic.sensor import estimate
@@ -97,6 +98,40 @@ def block_statistics(images: Sequence[Map]) -> tuple[NDArray[np.float64], NDArra
     return estimate.block_statistics(images)
 
 
+def filtered(images: Sequence[Map], pilots: Sequence[Map], variance: float, count: int, reach: int) -> list[Map]:
+    """Return images in which patches that look alike in their pilots were filtered together."""
+    return [_filtered(*each, variance, count, reach) for each in zip(images, pilots, strict=True)]
+
+
+def _filtered(image: Map, pilot: Map, variance: float, count: int, reach: int) -> Map:
+    engine, (height, width, channels) = cpu_kernels("evidence"), image.shape
+    lengthen = ((0, 0), (0, height % EVERY), (0, width % EVERY))
+    seen, clear = (np.pad(np.moveaxis(each, -1, 0), lengthen, mode="edge") for each in (image, pilot))
+    rows, columns = corners(height), corners(width)
+    groups = engine.find_groups(clear, rows, columns, count, reach).reshape(-1, count)
+    transform, weights = cosines().astype(np.float32), window().astype(np.float32).reshape(SIZE, SIZE)
+    first, quiet = np.empty((len(groups), SIZE**2), np.float32), np.empty((len(rows), len(columns)), np.float32)
+    out = np.empty_like(seen)
+    for c in range(channels):
+        frequencies = (_frequencies(each[c], transform) for each in (seen, clear))
+        engine.filter_groups(groups, *frequencies, np.float32(variance), first, quiet.reshape(-1))
+        patches = (first @ transform).reshape(len(rows), len(columns), SIZE, SIZE)
+        total, weight = np.zeros_like(seen[c]), np.zeros_like(seen[c])
+        for i, j in np.ndindex(SIZE, SIZE):
+            # Pixels at one place in their patches: of each patch another one.
+            there = slice(i, i + EVERY * len(rows), EVERY), slice(j, j + EVERY * len(columns), EVERY)
+            total[there] += quiet * weights[i, j] * patches[:, :, i, j]
+            weight[there] += quiet * weights[i, j]
+        out[c] = total / weight
+    return np.ascontiguousarray(np.moveaxis(out[:, :height, :width], 0, -1))
+
+
+def _frequencies(plane: Map, transform: Map) -> Map:
+    """Return the frequencies of every patch of a plane, ``(patches, SIZE^2)``."""
+    patches = np.lib.stride_tricks.sliding_window_view(plane, (SIZE, SIZE)).reshape(-1, SIZE**2)
+    return np.asarray(patches @ transform.T)
+
+
 # Features and the volume.
 
 
@@ -144,6 +179,12 @@ def whole_costs(volume: Map, step: float, first: int, *, is_left: bool) -> NDArr
     return np.asarray(cpu_kernels("evidence").whole_costs(volume, np.float32(1 / step), first, is_left))
 
 
+def costs_along(volume: Map, step: float, surface: Map, first: int) -> tuple[NDArray[np.int16], Map]:
+    """Return the left view's costs counted from a surface, and the disparity of each pixel's first candidate."""
+    start = np.floor(surface + np.float32(0.5)) - np.float32(len(volume) // 2)
+    return cpu_kernels("evidence").costs_along(volume, np.float32(1 / step), start, first), start
+
+
 def even_penalties(shape: tuple[int, int], p2: int) -> NDArray[np.int32]:
     """Return the same ``P2`` everywhere."""
     return np.full(shape, p2, np.int32)
@@ -173,6 +214,14 @@ def disagreement(left: Map, right: Map) -> Map:
     return reference_disagreement(left, right)
 
 
+def fused(left: Map, right: Map) -> Map:
+    """Return the mean of both views' disparities where they agree to a pixel, the left one's elsewhere."""
+    width = left.shape[1]
+    landing = np.floor(np.arange(width, dtype=np.float32) - left + np.float32(0.5)).astype(np.int64)
+    partner = np.take_along_axis(right, np.clip(landing, 0, width - 1), axis=1)
+    return np.where(np.abs(partner - left) < 1, (left + partner) / 2, left).astype(np.float32)
+
+
 def sureness(margin: Map, apart: Map, slack: float) -> Map:
     """Return the margin, less where the views disagree by more than the slack."""
     return np.asarray(margin * np.exp(-np.maximum(apart - np.float32(slack), np.float32(0))))
@@ -187,6 +236,12 @@ def planes(disparity: Map, sure: Map, settings: EvidenceSettings) -> Map:
             disparity, weights, present, settings.plane_sigma, settings.plane_tau, settings.plane_ridge
         )
     return np.asarray(present)
+
+
+def agreed(sure: Map, settings: EvidenceSettings) -> Map:
+    """Return the geometric mean of how sure the pixels around each one are."""
+    near = blurred(sure, settings.confidence_blur) + np.float32(settings.confidence_floor)
+    return np.asarray(np.exp(blurred(np.log(near), settings.confidence_reach)))
 
 
 def within(disparity: Map, first: float, last: float) -> Map:

@@ -19,6 +19,7 @@ from torch import Tensor
 from scotopic.evidence import _cuda
 from scotopic.evidence.channels import band_kernel, gaussian
 from scotopic.evidence.confidence import FAINT, FAR
+from scotopic.evidence.groups import EVERY, SIZE, corners, cosines, hadamard, window
 from scotopic.evidence.planes import STEP
 from scotopic.evidence.solve import LARGEST
 from scotopic.evidence.volume import Features, blurs
@@ -28,6 +29,7 @@ from scotopic.sensor.estimate import BLOCK, MOVING, STRIDE
 from scotopic.settings import EvidenceSettings, MatchingSettings
 
 _BLOCK = 128
+_PATCHES = 16
 
 # Images: (H, W, C) or (H, W).
 
@@ -144,6 +146,58 @@ def block_statistics(
     return mean[alive], noise[alive], whole[alive]
 
 
+def filtered(
+    images: Sequence[Tensor], pilots: Sequence[Tensor], variance: float, count: int, reach: int
+) -> list[Tensor]:
+    """Return images in which patches that look alike in their pilots were filtered together."""
+    height, width, channels = images[0].shape
+    views, device, side = len(images), images[0].device, 2 * reach + 1
+    lengthen = (0, width % EVERY, 0, height % EVERY)
+    seen, clear = (
+        torch.nn.functional.pad(torch.stack(list(each)).movedim(-1, 1), lengthen, mode="replicate").contiguous()
+        for each in (images, pilots)
+    )
+    tall, wide = seen.shape[2:]
+    rows, columns = corners(height).size, corners(width).size
+    patches = views * rows * columns
+    apart = torch.empty((patches, side * side), dtype=torch.float32, device=device)
+    groups = torch.empty((patches, count), dtype=torch.int32, device=device)
+    _cuda.patch_distances[(triton.cdiv(columns, _PATCHES), views * rows, side)](
+        clear, apart, tall, wide, rows, columns, channels, reach, SIZE=SIZE, EVERY=EVERY, BLOCK=_PATCHES
+    )
+    _cuda.nearest_patches[(patches,)](
+        apart, groups, tall, wide, rows, columns, reach, SIZE=SIZE, EVERY=EVERY, COUNT=count,
+        BLOCK=triton.next_power_of_2(side * side),
+    )  # fmt: skip
+    del apart
+    along_patch, along_group, weights = _transforms(count, device)
+    planes = (each.reshape(views * channels, 1, tall, wide) for each in (seen, clear))
+    frequencies = [torch.nn.functional.unfold(each, SIZE).mT @ along_patch.T for each in planes]
+    first = torch.empty((views * channels, rows * columns, SIZE**2), dtype=torch.float32, device=device)
+    quiet = torch.empty((views * channels, rows * columns, 1), dtype=torch.float32, device=device)
+    _cuda.filter_groups[(rows * columns, views * channels)](
+        groups, *frequencies, along_group, first, quiet, rows * columns, frequencies[0].shape[1], channels, variance,
+        COUNT=count, LENGTH=SIZE**2,
+    )  # fmt: skip
+    del frequencies
+    weight = quiet * weights
+    total, weight = (
+        torch.nn.functional.fold(each.mT, (tall, wide), SIZE, stride=EVERY)
+        for each in ((first @ along_patch) * weight, weight)
+    )
+    out = (total / weight).reshape(views, channels, tall, wide)[..., :height, :width]
+    return [each.movedim(0, -1).contiguous() for each in out]
+
+
+@lru_cache(maxsize=16)
+def _transforms(count: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the tables of the groups on the device: along a patch, along a group, and the window over a patch."""
+    along_patch, along_group, weights = (
+        torch.as_tensor(each.astype(np.float32), device=device) for each in (cosines(), hadamard(count), window())
+    )
+    return along_patch, along_group, weights
+
+
 # Features and the volume.
 
 
@@ -196,6 +250,17 @@ def whole_costs(volume: Tensor, step: float, first: int, *, is_left: bool) -> Te
     return (above + 0.5).floor().clamp_max(LARGEST).to(torch.int16).permute(1, 2, 0).contiguous()
 
 
+def costs_along(volume: Tensor, step: float, surface: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    """Return the left view's costs counted from a surface, and the disparity of each pixel's first candidate."""
+    candidates = len(volume)
+    start = (surface + 0.5).floor() - candidates // 2
+    index = start.long() - first + torch.arange(candidates, device=volume.device)[:, None, None]
+    along = volume.gather(0, index.clamp(0, candidates - 1))
+    along = torch.where((index < 0) | (index >= candidates), volume.amax(dim=0), along)
+    above = (along - volume.amin(dim=0)) * (1 / step)
+    return (above + 0.5).floor().clamp_max(LARGEST).to(torch.int16).permute(1, 2, 0).contiguous(), start
+
+
 def even_penalties(shape: tuple[int, int], p2: int) -> Tensor:
     """Return the same ``P2`` everywhere."""
     from scotopic.device import torch_device
@@ -230,6 +295,14 @@ def disagreement(left: Tensor, right: Tensor) -> Tensor:
     return torch.where((landing < 0) | (landing >= width), float("inf"), (left - partner).abs())
 
 
+def fused(left: Tensor, right: Tensor) -> Tensor:
+    """Return the mean of both views' disparities where they agree to a pixel, the left one's elsewhere."""
+    width = left.shape[1]
+    landing = (torch.arange(width, dtype=torch.float32, device=left.device) - left + 0.5).floor().long()
+    partner = right.gather(1, landing.clamp(0, width - 1))
+    return torch.where((partner - left).abs() < 1, (left + partner) / 2, left)
+
+
 def sureness(margin: Tensor, apart: Tensor, slack: float) -> Tensor:
     """Return the margin, less where the views disagree by more than the slack."""
     return margin * torch.exp(-(apart - slack).clamp_min(0))
@@ -249,6 +322,12 @@ def planes(disparity: Tensor, sure: Tensor, settings: EvidenceSettings) -> Tenso
         )  # fmt: skip
         present = laid
     return present
+
+
+def agreed(sure: Tensor, settings: EvidenceSettings) -> Tensor:
+    """Return the geometric mean of how sure the pixels around each one are."""
+    near = blurred(sure, settings.confidence_blur) + settings.confidence_floor
+    return torch.exp(blurred(torch.log(near), settings.confidence_reach))
 
 
 def within(disparity: Tensor, first: float, last: float) -> Tensor:
