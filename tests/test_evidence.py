@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scotopic.device import steps
 from scotopic.evidence import on_cpu as engine
-from scotopic.evidence.channels import Channel, Pair, band_kernel, gather, gaussian
+from scotopic.evidence.channels import Channel, Pair, band_kernel, gather, gaussian, with_its_noise
+from scotopic.evidence.clarity import SINGLE, clarity, eased
 from scotopic.evidence.confidence import calibrated, explain
 from scotopic.evidence.noise import ROUNDING, Light, measure_light, noise_line
 from scotopic.evidence.planes import reference_planes
-from scotopic.evidence.solve import eased, reference_costs
+from scotopic.evidence.solve import reference_costs, reference_costs_along, solve_along, solve_view
 from scotopic.evidence.volume import Features, blurs, join, reference_volume
 from scotopic.matching import Reason
 from scotopic.sensor.estimate import NoiseCurve
-from scotopic.settings import EvidenceSettings, MatchingSettings
+from scotopic.settings import EvidenceSettings, MatchingSettings, resolve
 
 SETTINGS = EvidenceSettings()
 random = np.random.default_rng
@@ -163,13 +165,12 @@ class TestChannels:
         np.testing.assert_allclose(lit, plain, atol=5e-3 * plain.std())
 
     def test_the_image_counts_by_its_light(self) -> None:
-        # Noise that is white by assertion: this texture has no quiet part to measure it in.
-        settings = EvidenceSettings(white_factor=1e9)
-        clear, dark = (gather(engine, shifted_pair(2, noise=noise), settings)[-1] for noise in (0.01, 2.0))
+        pairs = [shifted_pair(2, noise=noise) for noise in (0.01, 2.0)]
+        clear, dark = (clarity(engine, pair, resolve("best")) for pair in pairs)
+        weights = [gather(engine, pair, SETTINGS)[-1].weight for pair in pairs]
 
-        assert clear.clarity > 10 > 1 > dark.clarity
-        assert clear.weight == pytest.approx(SETTINGS.image_weight * clear.clarity)
-        assert dark.weight == pytest.approx(SETTINGS.image_weight * dark.clarity**2)
+        assert clear > 10 > 1 > dark
+        assert weights == pytest.approx([SETTINGS.image_weight * clear, SETTINGS.image_weight * dark**2])
 
     def test_noise_that_is_not_white_is_measured_in_the_quiet_parts(self) -> None:
         grains = random(2).standard_normal((2, 64, 96, 1)).astype(np.float32)
@@ -177,8 +178,11 @@ class TestChannels:
         white = float(views[0].var()) / 10  # what differences of neighbours make of it
         flat = np.zeros_like(views[0])
 
-        channel = gather(engine, Pair(*views, flat, flat, white), SETTINGS)[0]
+        pair = with_its_noise(engine, Pair(*views, flat, flat, white), SETTINGS)
+        channel = gather(engine, pair, SETTINGS)[0]
 
+        assert not pair.is_white
+        assert pair.variance > 2 * white
         assert channel.noise[0] > 0.5 * engine.band(views[0], 1.0, 4.0).var()
 
     def test_the_surest_disparity_is_the_shift(self) -> None:
@@ -276,25 +280,82 @@ class TestSolving:
         # (4 - 2) / (2 (4 - 2 + 2)) = 1/4; nothing beyond the ends, nothing where all is flat
         np.testing.assert_array_equal(found, np.float32([[12.25, 10, 14, 10]]))
 
-    def test_penalties_fall_with_the_root_of_the_clarity(self) -> None:
-        def channel(clarity: float) -> Channel:
-            return Channel(None, None, np.ones(1), np.ones(1), 1.0, 1.0, clarity=clarity)
+    def test_the_clearer_the_images_the_less_a_pixel_needs_its_neighbours(self) -> None:
+        settings = resolve("best", p1=40, p2=800, cross_window=3.0, band_window=1.5, confidence_reach=4.0)
+        found = [eased(settings, clear) for clear in (0.1, 1.0, 16.0)]
 
-        settings = MatchingSettings(p1=40, p2=800)
-        found = [eased(settings, [channel(0.0), channel(clarity)]) for clarity in (0.1, 1.0, 4.0, 16.0)]
-
-        assert [each.p1 for each in found] == [40, 40, 20, 10]
-        assert [each.p2 for each in found] == [800, 800, 400, 200]
+        assert found[0] is found[1] is settings
+        assert (found[2].matching.p1, found[2].matching.p2) == (5, 100)  # over 16^(3/4)
+        assert found[2].evidence is not None
+        assert found[2].evidence.cross_window == 0.75
+        assert found[2].evidence.confidence_reach == 1.0
+        assert found[2].evidence.band_window == SINGLE  # 1.5 / 4 would be less than a pixel sees
 
     def test_two_candidates_have_nothing_between_them(self) -> None:
         assert engine.between(np.int32([[[3, 1]]]), np.int64([[1]]), 0) == 1
+
+
+class TestAlongSurfaces:
+    @pytest.mark.parametrize("first", [0, -3, 5])
+    def test_costs_count_from_the_surface(self, first: int) -> None:
+        volume = random(0).normal(size=(7, 9, 11)).astype(np.float32)
+        surface = random(1).uniform(first - 2, first + 9, (9, 11)).astype(np.float32)
+
+        costs, start = engine.costs_along(volume, 0.1, surface, first)
+
+        expected_costs, expected_start = reference_costs_along(volume, 0.1, surface, first)
+        np.testing.assert_array_equal(start, expected_start)
+        assert np.abs(costs.astype(int) - expected_costs).max() <= 1  # at a half, the last bit may decide otherwise
+        assert (costs != expected_costs).mean() < 0.02
+
+    def test_a_slant_costs_nothing(self) -> None:
+        # A floor that is level in no direction, seen faintly: penalties for steps make one level of it.
+        height, width, candidates = 24, 20, 20
+        y, x = np.mgrid[:height, :width].astype(np.float32)
+        truth = 2 + np.float32(0.4) * y + np.float32(0.2) * x
+        off = np.abs(np.arange(candidates)[:, None, None] - truth)
+        volume = np.minimum(off, 3).astype(np.float32) + random(2).normal(0, 2.5, (candidates, height, width))
+        settings = resolve("best", p1=2000, p2=20000, max_disparity=candidates)
+        assert settings.evidence is not None
+        matching, unit = steps("matching", "cpu"), engine.spread(volume.astype(np.float32))
+
+        level, _ = solve_view(engine, matching, volume.astype(np.float32), unit, settings, is_left=True)
+        along = solve_along(engine, matching, volume.astype(np.float32), unit, settings, truth)
+
+        errors = [float(np.abs(each - truth).mean()) for each in (along, level)]
+        assert errors[0] < 0.4 < 0.8 < errors[1]
+
+    def test_views_that_agree_are_averaged(self) -> None:
+        left = np.float32([[0.0, 0.0, 2.0, 2.4, 9.0]])
+        right = np.float32([[2.0, 1.8, 0.0, 0.0, 7.0]])
+
+        # Partners: 0 - 0, 1 - 0, 2 - 2, 3 - 2 (2.4 lands at 0.6, nearest 1), 4 - 9 beyond the edge.
+        np.testing.assert_allclose(engine.fused(left, right), [[0.0, 0.0, 2.0, 2.1, 9.0]], atol=1e-6)
+
+
+class TestScore:
+    def test_a_field_of_one_sureness_keeps_it(self) -> None:
+        score = engine.agreed(np.full((30, 40), 5.0, np.float32), SETTINGS)
+
+        np.testing.assert_allclose(score, 5.0 + SETTINGS.confidence_floor, rtol=1e-5)
+
+    def test_one_unsure_pixel_speaks_against_all_around_it(self) -> None:
+        sure = np.full((41, 41), 8.0, np.float32)
+        sure[20, 20] = 0
+        settings = EvidenceSettings(confidence_blur=0.05, confidence_reach=2.0, confidence_floor=0.5)
+
+        score = engine.agreed(sure, settings)
+
+        # The weight w of the pixel in the blur: the logarithm of the score is the mean of logarithms.
+        weight = gaussian(2.0)[6] * gaussian(2.0)[6 + 3]
+        assert score[20, 23] == pytest.approx(8.5 ** (1 - weight) * 0.5**weight, rel=1e-3)
 
 
 class TestPlanes:
     def test_one_round_is_that_of_the_definition(self) -> None:
         noisy = random(0).normal(10, 1, (13, 17)).astype(np.float32)
         sure = random(1).random((13, 17)).astype(np.float32) + np.float32(0.01)
-        settings = EvidenceSettings(plane_sigma=3.0, plane_rounds=1)
+        settings = EvidenceSettings(plane_sigma=3.0, plane_ridge=5.0, plane_rounds=1)
 
         found = engine.planes(noisy, sure - np.float32(1e-6), settings)
 

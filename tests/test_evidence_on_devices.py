@@ -12,7 +12,7 @@ from devices import CUDA, sized
 
 from scotopic.device import steps, to_device, to_numpy
 from scotopic.evidence.planes import reference_planes
-from scotopic.evidence.solve import reference_costs
+from scotopic.evidence.solve import reference_costs, reference_costs_along
 from scotopic.evidence.volume import Features
 from scotopic.settings import MatchingSettings, resolve
 
@@ -121,6 +121,32 @@ def test_costs_are_counted_alike(device: str, first: int, is_left: bool) -> None
     assert (found != expected).mean() < 0.02  # at a half, the last bit may decide otherwise
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_like_patches_are_filtered_together_alike(device: str, channels: int) -> None:
+    cpu, gpu = both(device)
+    height, width, count, reach = sized(device, (61, 80, 16, 12), (11, 12, 4, 1))
+    images = [cpu.blurred(picture(height, width, channels, seed=seed), 1.0) for seed in range(4)]
+
+    found = gpu.filtered(on(device, *images[:2]), on(device, *images[2:]), 0.01, count, reach)
+
+    for ours, theirs in zip(found, cpu.filtered(images[:2], images[2:], 0.01, count, reach), strict=True):
+        assert_maps_agree(back(ours), theirs, 1e-5)
+
+
+@pytest.mark.parametrize("first", [0, -4, 3])
+def test_costs_are_counted_alike_along_a_surface(device: str, first: int) -> None:
+    volume = random(1).normal(size=(6, 7, 11)).astype(np.float32)
+    surface = random(2).uniform(first - 2, first + 8, (7, 11)).astype(np.float32)
+    _, gpu = both(device)
+
+    found, start = gpu.costs_along(*on(device, volume), 0.01, *on(device, surface), first)
+
+    expected, expected_start = reference_costs_along(volume, 0.01, surface, first)
+    np.testing.assert_array_equal(back(start), expected_start)
+    assert_maps_agree(back(found), expected, 1, outliers=0.0)
+    assert (back(found) != expected).mean() < 0.02
+
+
 def test_what_lies_between_candidates_and_between_views_is_found_alike(device: str) -> None:
     cpu, gpu = both(device)
     total = random(4).integers(0, 4000, (9, 12, 7), np.int32)
@@ -134,7 +160,10 @@ def test_what_lies_between_candidates_and_between_views_is_found_alike(device: s
     found = back(gpu.disagreement(*on(device, left, right)))
     np.testing.assert_array_equal(np.isinf(found), np.isinf(apart))
     assert_maps_agree(np.nan_to_num(found, posinf=0), np.nan_to_num(apart, posinf=0), 1e-6)
+    assert_maps_agree(back(gpu.fused(*on(device, left, right))), cpu.fused(left, right), 1e-6)
     margin = random(6).random((9, 12), np.float32)
+    evidence = resolve("best").evidence
+    assert_maps_agree(back(gpu.agreed(*on(device, margin), evidence)), cpu.agreed(margin, evidence), 1e-5)
     assert_maps_agree(back(gpu.sureness(*on(device, margin, apart), 0.5)), cpu.sureness(margin, apart, 0.5), 1e-6)
     settings = MatchingSettings(max_disparity=16, min_confidence=0.4)
     for ours, theirs in zip(

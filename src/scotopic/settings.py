@@ -257,8 +257,8 @@ class EvidenceSettings:
     confidence_floor: float = 0.1
     confidence_power: float = 0.5
     confidence_top: float = 0.99
-    confidence_middle: float = 158.0
-    confidence_slope: float = 0.5
+    confidence_middle: float = 117.0
+    confidence_slope: float = 0.64
 
     def __post_init__(self) -> None:
         shares = ("junction_error", "quiet_share", "confidence_top", "group_share")
