@@ -137,7 +137,15 @@ def test_the_ceiling_looks_at_the_clean_pair_only() -> None:
 def test_every_preset_and_each_ablation_has_a_spec() -> None:
     for preset in PRESETS:
         patches = ("+fixed-p2", "+non-symmetric", "+mask-right")
-        pixels = ("+no-cross", "+no-junctions", "+one-patch-size", "+global-units", "+no-planes")
+        pixels = (
+            "+no-cross",
+            "+no-junctions",
+            "+one-patch-size",
+            "+global-units",
+            "+no-planes",
+            "+no-groups",
+            "+no-surfaces",
+        )
         for ending in ("", *(patches if preset != "best" else pixels)):
             assert f"scotopic:{preset}{ending}" in method_specs()
 

@@ -20,7 +20,7 @@ Map = NDArray[np.float32]
 _Floats = NDArray[np.float64]
 
 REACH = 24.0  #: px: over how far pixels support each other where no boundary is between them
-STRICTNESS = 400.0  #: steps that a boundary of strength 1 is worth
+STRICTNESS = 100.0  #: steps that a boundary of strength 1 is worth
 RIDGE = 0.05  #: on the slopes, in units of REACH squared: few samples make a level plane
 _ROUNDS = 3
 _FAINT = 1e-5  # weight of a pixel that nothing speaks for: it answers where it is walled in alone

@@ -32,6 +32,8 @@ EVIDENCE_ABLATIONS: dict[str, dict[str, Any]] = {
     "one-patch-size": {"fits": 1},
     "global-units": {"local_units": False},
     "no-planes": {"plane_rounds": 0},
+    "no-groups": {"group_rounds": 0},
+    "no-surfaces": {"surface_passes": 0},
 }
 
 Fields = tuple[Junctions, Junctions]

@@ -1,0 +1,191 @@
+"""Is ``preset="best"`` better than every other method that learns nothing, at every coverage, and filled?
+
+    scotopic benchmark --plan quick --data ../shared/data -o results
+    python benchmarks/against_others.py results --data ../shared/data --json benchmarks/results/against_others.json
+
+Reads the records and maps that a benchmark left. For each data set and window it compares the mean risk-coverage curves
+point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways, and the best of
+them counts, for W1 and for W19 on its own: as they are where they are dense, from the farther neighbour along the row,
+and by the planes of :mod:`scotopic.depth.fill`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import scotopic
+from scotopic.depth.fill import fill_between_boundaries
+from scotopic.evaluation.benchmark import scenes_of
+from scotopic.evaluation.datasets import open_dataset
+from scotopic.evaluation.metrics import score
+from scotopic.evaluation.plan import Plan, load_plan
+from scotopic.evaluation.protocol import add_noise
+from scotopic.evaluation.records import Record, maps_path
+from scotopic.evaluation.scene import Scene
+
+OURS, CEILING = "scotopic:best", "clean+sgbm"
+COVERAGES = np.geomspace(1, 100, 41)  # per cent
+Map = NDArray[np.float32]
+
+
+def main() -> None:
+    """Compare, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--plan", default="quick")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--out", type=Path, help="picture of the curves")
+    arguments = parser.parse_args()
+    plan = load_plan(arguments.plan)
+    records = [Record.load(path) for path in sorted((arguments.results / "records").glob("*.json"))]
+    records = [record for record in records if record.error is None]
+    curves = {
+        (dataset, window): mean_curves(records, dataset, window)
+        for dataset in sorted({record.task.dataset for record in records})
+        for window in ("19", "1")
+    }
+    filled = filled_errors(records, plan, arguments.data, arguments.results)
+    report(curves, filled)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(as_json(curves, filled), indent=1) + "\n")
+    if arguments.out:
+        draw(curves, arguments.out)
+
+
+def mean_curves(records: list[Record], dataset: str, window: str) -> dict[str, NDArray[np.float64]]:
+    """Return each method's mean EPE at :data:`COVERAGES`; NaN where it has no answer for one of the scenes."""
+    methods = sorted({record.task.method for record in records})
+    found = {}
+    for method in methods:
+        own = [r.curves[window] for r in records if r.task.method == method and r.task.dataset == dataset]
+        found[method] = np.mean([_at(curve) for curve in own], axis=0)
+    return found
+
+
+def _at(curve: dict[str, Any]) -> NDArray[np.float64]:
+    """Return a curve's EPE at :data:`COVERAGES`. The surest pixels of equal confidence stand for fewer of them."""
+    coverage, epe = np.array(curve["coverage"]), np.array(curve["epe"], dtype=np.float64)
+    return np.asarray(np.interp(COVERAGES, coverage, epe, right=np.nan))
+
+
+def filled_errors(
+    records: list[Record], plan: Plan, root: Path, folder: Path
+) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """Return for each data set and window the mean EPE, Bad-1 and Bad-3 of all pixels, method by method."""
+    scenes = scenes_of(plan, root)
+    opened = {p.kind: open_dataset(p.kind, p.locate(root), p.scale) for p in plan.datasets if p.kind in scenes}
+    errors: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
+    for record in records:
+        task = record.task
+        if task.method == CEILING:
+            continue
+        scene = opened[task.dataset].load(task.scene)
+        ways = list(_filled(record, scene, folder))
+        for window, truth in (("19", scene.truth_paper), ("1", scene.truth)):
+            scores = [score(each, truth, int(window), (1, 3)) for each in ways]
+            best = min(scores, key=lambda each: each.epe)
+            row = [best.epe, best.bad[1], best.bad[3]]
+            errors.setdefault((task.dataset, window), {}).setdefault(task.method, []).append(row)
+    return {key: {m: np.mean(rows, axis=0).tolist() for m, rows in by.items()} for key, by in errors.items()}
+
+
+def _filled(record: Record, scene: Scene, folder: Path) -> Iterator[Map]:
+    """Yield the ways to fill a method's answer; ours is the one that the package gives."""
+    task = record.task
+    if task.method == OURS:
+        left, right = add_noise(scene, task.photons, task.read_noise, task.seed)
+        yield scotopic.match(left, right, "best", max_disparity=task.max_disparity).filled
+        return
+    with np.load(maps_path(folder, task)) as stored:
+        kept, dense, confidence = (stored[name].astype(np.float32) for name in ("disparity", "dense", "confidence"))
+    if np.isfinite(dense).all():
+        yield dense
+    yield farther_neighbour(kept)
+    if np.isfinite(dense).any():
+        sure = np.nan_to_num(confidence, nan=0.0)
+        sure = (sure - sure.min()) / max(float(np.ptp(sure)), 1e-9)
+        yield fill_between_boundaries(kept, dense, sure, np.zeros_like(sure))
+
+
+def farther_neighbour(disparity: Map) -> Map:
+    """Return the map with each gap of a row at the smaller of the disparities beside it; empty rows from those near."""
+    filled = disparity.copy()
+    for row in filled:
+        known = np.flatnonzero(np.isfinite(row))
+        if known.size:
+            place = np.arange(row.size)
+            after = np.searchsorted(known, place).clip(0, known.size - 1)
+            before = (np.searchsorted(known, place, side="right") - 1).clip(0, known.size - 1)
+            gap = ~np.isfinite(row)
+            row[gap] = np.minimum(row[known[before]], row[known[after]])[gap]
+    whole = np.flatnonzero(np.isfinite(filled).all(axis=1))
+    if not whole.size:  # no answer at all
+        return np.zeros_like(disparity)
+    nearest = whole[np.abs(np.arange(len(filled))[:, None] - whole).argmin(axis=1)]
+    return np.asarray(filled[nearest])
+
+
+def report(
+    curves: dict[tuple[str, str], dict[str, NDArray[np.float64]]], filled: dict[tuple[str, str], dict[str, list[float]]]
+) -> None:
+    """Print where another method's curve is below ours, and the errors of all pixels."""
+    for (dataset, window), by_method in curves.items():
+        print(f"{dataset}, W{window}: mean EPE at 1, 4, 10, 28, 50, 100 %")
+        places = [int(np.abs(COVERAGES - c).argmin()) for c in (1, 4, 10, 28, 50, 100)]
+        for method, curve in by_method.items():
+            below = COVERAGES[curve < by_method[OURS]]
+            note = "" if method in (OURS, CEILING) else f"   below ours at {below.size} of {np.isfinite(curve).sum()}"
+            print(f"  {method:20s}" + " ".join(f"{curve[k]:6.2f}" for k in places) + note)
+        print(
+            "  filled: "
+            + ", ".join(f"{m} {e:.2f}/{b1:.1f}/{b3:.1f}" for m, (e, b1, b3) in filled[dataset, window].items())
+        )
+
+
+def as_json(
+    curves: dict[tuple[str, str], dict[str, NDArray[np.float64]]], filled: dict[tuple[str, str], dict[str, list[float]]]
+) -> dict[str, Any]:
+    """Return everything as plain values."""
+    return {
+        "version": scotopic.__version__,
+        "coverage": [round(float(c), 2) for c in COVERAGES],
+        "curves": {
+            f"{dataset} W{window}": {
+                m: [round(float(v), 3) if np.isfinite(v) else None for v in c] for m, c in by.items()
+            }
+            for (dataset, window), by in curves.items()
+        },
+        "filled": {
+            f"{dataset} W{window}": {m: [round(v, 3) for v in row] for m, row in by.items()}
+            for (dataset, window), by in filled.items()
+        },
+    }
+
+
+def draw(curves: dict[tuple[str, str], dict[str, NDArray[np.float64]]], path: Path) -> None:
+    """Draw the curves, a panel for each data set and window."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 4), layout="constrained")
+    for panel, ((dataset, window), by_method) in zip(axes, curves.items(), strict=True):
+        for method, curve in by_method.items():
+            ours = method == OURS
+            style = {"color": "black", "linewidth": 2.5} if ours else {"linewidth": 1.2}
+            panel.plot(COVERAGES, curve, label=method, linestyle=":" if method == CEILING else "-", **style)
+        panel.set(xscale="log", yscale="log", xlabel="coverage, %", title=f"{dataset}, W{window}")
+        panel.grid(alpha=0.3, which="both")
+    axes[0].set_ylabel("mean EPE, px")
+    axes[-1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
