@@ -308,7 +308,7 @@ class TestSettings:
         "wrong",
         [{"scales": 0}, {"fits": 0}, {"quiet_share": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
          {"cross_weight": float("inf")}, {"evidence_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
-         {"group_count": 12}, {"group_count": 512, "group_reach": 30}, {"group_count": 16, "group_reach": 2},
+         {"group_count": 24}, {"group_count": 8}, {"group_count": 128}, {"group_count": 16, "group_reach": 2},
          {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0}],
     )  # fmt: skip
     def test_values_out_of_range_are_refused_by_name(self, wrong: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from reference_data import SCENES, SIDES, reference_scene
 
 import scotopic
 from scotopic.evaluation import score
+from scotopic.evaluation.curves import at_coverage
 from scotopic.junctions import Junctions
 from scotopic.matching import View
 from scotopic.settings import JunctionSettings, MatchingSettings
@@ -97,3 +98,15 @@ def test_the_fast_preset_stays_near_the_published_result_on_motorcycle(device: s
     found = score(result.disparity, scene.truth, window=19)
     assert found.epe <= 1.5 * 0.721
     assert found.coverage >= 0.5 * 6.59
+
+
+@pytest.mark.parametrize("device", ON_REAL_DEVICES)
+def test_the_best_preset_has_less_than_the_published_error_at_four_times_the_coverage(device: str) -> None:
+    scene = reference_scene("middlebury", "Motorcycle")
+
+    result = scotopic.match(scene.images["left"], scene.images["right"], "best", device, max_disparity=128)
+
+    # The same row: two thirds of the published error at its coverage, and less than all of it at 28 %.
+    for share, part in ((0.0659, 0.67), (0.28, 1.0)):
+        kept = at_coverage(result.disparity_all, result.confidence, share)
+        assert score(kept, scene.truth, window=19).epe < part * 0.721

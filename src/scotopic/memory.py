@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from scotopic.device import interpreted
 from scotopic.errors import DeviceError
+from scotopic.evidence.groups import EVERY, SIZE
 from scotopic.settings import JunctionSettings, Settings
 
 PAINTED_BYTES = 64 * 2**20  # of painted patches at a time: enough to fill a GPU with work
@@ -37,8 +38,11 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
     drawings = 8 * (14 + 3 * channels) * rows * columns
     cells = 6 * rows * columns * candidates
     if settings.evidence is not None:
-        # The volume of pixels, its blurred copy, whole costs and their sums.
-        cells = 14 * min(pixels * candidates, settings.evidence.max_cells)
+        # The volume of pixels, its blurred copy, whole costs and their sums. Before it, at half size: how unlike each
+        # patch and those around it are, and the frequencies of every patch of an image and its pilot, twice.
+        side = 2 * settings.evidence.group_reach + 1
+        groups = pixels // 4 * (4 * side**2 // EVERY**2 + 4 * 4 * SIZE**2)
+        cells = max(14 * min(pixels * candidates, settings.evidence.max_cells), groups)
     return 4 * pixels * (held + max(fitting, matching)) + cells + drawings
 
 

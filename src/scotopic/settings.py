@@ -177,7 +177,7 @@ class EvidenceSettings:
         each.
     group_count, group_reach, group_rounds, group_share
         In the dark the junctions' colour maps are joined, by this share, with the images filtered in groups of so many
-        (a power of two) like patches at most so far apart, in so many rounds (:mod:`scotopic.evidence.groups`).
+        (16, 32 or 64) like patches at most so far apart, in so many rounds (:mod:`scotopic.evidence.groups`).
     finest_scale, scales, band_ratio
         Bands ``G(s) - G(band_ratio s)`` at so many scales ``s``, each twice the one before. Wide bands: coarse
         structure is what survives.
@@ -266,7 +266,7 @@ class EvidenceSettings:
             "fits": 1,
             "scales": 1,
             "max_cells": 1,
-            "group_count": 2,
+            "group_count": 16,
             "group_reach": 1,
             "group_rounds": 0,
             "evidence_steps": 1,
@@ -298,9 +298,10 @@ class EvidenceSettings:
         _require("group_reach", self.group_reach, self.group_reach <= 32, "at most 32")
         # A patch in a corner has this many places around it, itself among them.
         places = (self.group_reach + 1) ** 2
-        is_power = self.group_count & (self.group_count - 1) == 0
-        expected = f"a power of two, at most {places}, the places within group_reach = {self.group_reach}"
-        _require("group_count", self.group_count, is_power and self.group_count <= min(places, 256), expected)
+        expected = f"16, 32 or 64, at most {places}, the places within group_reach = {self.group_reach}"
+        _require(
+            "group_count", self.group_count, self.group_count in (16, 32, 64) and self.group_count <= places, expected
+        )
 
     def of_surfaces(self) -> EvidenceSettings:
         """Return the settings with the surfaces' planes in the place of the local ones."""

@@ -62,15 +62,15 @@ def lay_planes(
     tl.store(out + i, here + level - gx * mx - gy * my, mask=real)
 
 
-@triton.jit(do_not_specialize=["height", "width", "rows", "columns", "channels", "reach"])
+@triton.jit(do_not_specialize=["height", "width", "columns", "channels", "reach"])
 def patch_distances(
-    pilots, apart, height, width, rows, columns, channels, reach,
+    pilot, apart, height, width, columns, channels, reach,
     SIZE: tl.constexpr, EVERY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Squared differences of each patch and those around it: one program per block of a row of patches and line of
     offsets. Patches beyond the edge are infinitely unlike; a patch itself is nearer than any other.
     """
-    view, row, k = tl.program_id(1) // rows, tl.program_id(1) % rows, tl.program_id(2)
+    row, k = tl.program_id(1), tl.program_id(2)
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     exists = column < columns
     side = 2 * reach + 1
@@ -87,27 +87,27 @@ def patch_distances(
         there_at = tl.where(seen, other_top * width + left + dx, top * width + left)[:, None] + inner[None, :]
         total = tl.zeros((BLOCK,), tl.float32)
         for c in range(channels):
-            plane = pilots + (view * channels + c).to(tl.int64) * height * width
+            plane = pilot + c * height.to(tl.int64) * width
             off = tl.load(plane + here_at) - tl.load(plane + there_at)
             total += tl.sum(off * off, axis=1)
         total = tl.where(seen, total, float("inf"))
         if (k == reach) & (dx == 0):
             total = tl.zeros((BLOCK,), tl.float32) - 1.0
-        patch = ((view * rows + row) * columns + column).to(tl.int64)
+        patch = (row * columns + column).to(tl.int64)
         tl.store(apart + patch * side * side + k * side + dx + reach, total, mask=exists)
 
 
-@triton.jit(do_not_specialize=["height", "width", "rows", "columns", "reach"])
+@triton.jit(do_not_specialize=["width", "columns", "reach"])
 def nearest_patches(
-    apart, groups, height, width, rows, columns, reach,
+    apart, groups, width, columns, reach,
     SIZE: tl.constexpr, EVERY: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The ``COUNT`` patches most like each patch, as places ``y * (width - SIZE + 1) + x`` in their view."""
+    """The ``COUNT`` patches most like each patch, as places ``y * (width - SIZE + 1) + x``."""
     patch = tl.program_id(0).to(tl.int64)
     side = 2 * reach + 1
     offset = tl.arange(0, BLOCK)
     distance = tl.load(apart + patch * side * side + offset, mask=offset < side * side, other=float("inf"))
-    top, left = (patch // columns % rows) * EVERY, (patch % columns) * EVERY
+    top, left = (patch // columns) * EVERY, (patch % columns) * EVERY
     for k in range(COUNT):
         best = tl.argmin(distance, axis=0)
         y, x = top + best // side - reach, left + best % side - reach
@@ -115,21 +115,19 @@ def nearest_patches(
         distance = tl.where(offset == best, float("inf"), distance)
 
 
-@triton.jit(do_not_specialize=["patches", "places", "channels"])
+@triton.jit
 def filter_groups(
-    groups, seen, clear, along_group, first, quiet, patches, places, channels, variance,
-    COUNT: tl.constexpr, LENGTH: tl.constexpr,
+    groups, seen, clear, along_group, first, quiet, variance, COUNT: tl.constexpr, LENGTH: tl.constexpr
 ):  # fmt: skip
     """The filtered first patch of each group, as frequencies, and one over the noise left in it."""
-    patch, plane = tl.program_id(0), tl.program_id(1)
+    patch = tl.program_id(0).to(tl.int64)
     member, frequency = tl.arange(0, COUNT), tl.arange(0, LENGTH)
-    place = tl.load(groups + ((plane // channels) * patches + patch) * COUNT + member)
-    at = (plane.to(tl.int64) * places + place)[:, None] * LENGTH + frequency[None, :]
+    place = tl.load(groups + patch * COUNT + member).to(tl.int64)
+    at = place[:, None] * LENGTH + frequency[None, :]
     transform = tl.load(along_group + member[:, None] * COUNT + member[None, :])
     y = tl.dot(transform, tl.load(seen + at), input_precision="ieee")
     p = tl.dot(transform, tl.load(clear + at), input_precision="ieee")
     gain = p * p / (p * p + variance)
-    out = plane * patches + patch
     # The inverse transform of the first patch alone: the first column of a Hadamard matrix is the same everywhere.
-    tl.store(first + out * LENGTH + frequency, tl.sum(gain * y, axis=0) * tl.load(along_group))
-    tl.store(quiet + out, 1.0 / tl.maximum(tl.sum(gain * gain), 1.0))
+    tl.store(first + patch * LENGTH + frequency, tl.sum(gain * y, axis=0) * tl.load(along_group))
+    tl.store(quiet + patch, 1.0 / tl.maximum(tl.sum(gain * gain), 1.0))

@@ -29,7 +29,7 @@ from scotopic.sensor.estimate import BLOCK, MOVING, STRIDE
 from scotopic.settings import EvidenceSettings, MatchingSettings
 
 _BLOCK = 128
-_PATCHES = 16
+_PATCHES = 16  #: that one program compares with the patches around them
 
 # Images: (H, W, C) or (H, W).
 
@@ -150,43 +150,52 @@ def filtered(
     images: Sequence[Tensor], pilots: Sequence[Tensor], variance: float, count: int, reach: int
 ) -> list[Tensor]:
     """Return images in which patches that look alike in their pilots were filtered together."""
-    height, width, channels = images[0].shape
-    views, device, side = len(images), images[0].device, 2 * reach + 1
+    return [_filtered(*each, variance, count, reach) for each in zip(images, pilots, strict=True)]
+
+
+def _filtered(image: Tensor, pilot: Tensor, variance: float, count: int, reach: int) -> Tensor:
+    height, width, channels = image.shape
     lengthen = (0, width % EVERY, 0, height % EVERY)
     seen, clear = (
-        torch.nn.functional.pad(torch.stack(list(each)).movedim(-1, 1), lengthen, mode="replicate").contiguous()
-        for each in (images, pilots)
+        torch.nn.functional.pad(each.movedim(-1, 0)[None], lengthen, mode="replicate")[0].contiguous()
+        for each in (image, pilot)
     )
-    tall, wide = seen.shape[2:]
     rows, columns = corners(height).size, corners(width).size
-    patches = views * rows * columns
-    apart = torch.empty((patches, side * side), dtype=torch.float32, device=device)
-    groups = torch.empty((patches, count), dtype=torch.int32, device=device)
-    _cuda.patch_distances[(triton.cdiv(columns, _PATCHES), views * rows, side)](
-        clear, apart, tall, wide, rows, columns, channels, reach, SIZE=SIZE, EVERY=EVERY, BLOCK=_PATCHES
+    groups = _find_groups(clear, rows, columns, count, reach)
+    along_patch, along_group, weights = _transforms(count, image.device)
+    first = torch.empty((rows * columns, SIZE**2), dtype=torch.float32, device=image.device)
+    quiet = torch.empty((rows * columns, 1), dtype=torch.float32, device=image.device)
+    out = torch.empty_like(seen)
+    for c in range(channels):  # one at a time: the frequencies of all patches are 64 times as large as a plane
+        frequencies = (
+            torch.nn.functional.unfold(each[None, None, c], SIZE)[0].T @ along_patch.T for each in (seen, clear)
+        )
+        _cuda.filter_groups[(rows * columns,)](
+            groups, *frequencies, along_group, first, quiet, variance, COUNT=count, LENGTH=SIZE**2
+        )
+        weight = quiet * weights
+        total, weight = (
+            torch.nn.functional.fold(each.T[None], tuple(seen.shape[1:]), SIZE, stride=EVERY)[0, 0]
+            for each in ((first @ along_patch) * weight, weight)
+        )
+        out[c] = total / weight
+    return out[:, :height, :width].movedim(0, -1).contiguous()
+
+
+def _find_groups(pilot: Tensor, rows: int, columns: int, count: int, reach: int) -> Tensor:
+    """Return the patches most like each patch, itself first, ``(patches, count)``: places ``y (W - SIZE + 1) + x``."""
+    channels, height, width = pilot.shape
+    side = 2 * reach + 1
+    apart = torch.empty((rows * columns, side * side), dtype=torch.float32, device=pilot.device)
+    groups = torch.empty((rows * columns, count), dtype=torch.int32, device=pilot.device)
+    _cuda.patch_distances[(triton.cdiv(columns, _PATCHES), rows, side)](
+        pilot, apart, height, width, columns, channels, reach, SIZE=SIZE, EVERY=EVERY, BLOCK=_PATCHES
     )
-    _cuda.nearest_patches[(patches,)](
-        apart, groups, tall, wide, rows, columns, reach, SIZE=SIZE, EVERY=EVERY, COUNT=count,
+    _cuda.nearest_patches[(rows * columns,)](
+        apart, groups, width, columns, reach, SIZE=SIZE, EVERY=EVERY, COUNT=count,
         BLOCK=triton.next_power_of_2(side * side),
     )  # fmt: skip
-    del apart
-    along_patch, along_group, weights = _transforms(count, device)
-    planes = (each.reshape(views * channels, 1, tall, wide) for each in (seen, clear))
-    frequencies = [torch.nn.functional.unfold(each, SIZE).mT @ along_patch.T for each in planes]
-    first = torch.empty((views * channels, rows * columns, SIZE**2), dtype=torch.float32, device=device)
-    quiet = torch.empty((views * channels, rows * columns, 1), dtype=torch.float32, device=device)
-    _cuda.filter_groups[(rows * columns, views * channels)](
-        groups, *frequencies, along_group, first, quiet, rows * columns, frequencies[0].shape[1], channels, variance,
-        COUNT=count, LENGTH=SIZE**2,
-    )  # fmt: skip
-    del frequencies
-    weight = quiet * weights
-    total, weight = (
-        torch.nn.functional.fold(each.mT, (tall, wide), SIZE, stride=EVERY)
-        for each in ((first @ along_patch) * weight, weight)
-    )
-    out = (total / weight).reshape(views, channels, tall, wide)[..., :height, :width]
-    return [each.movedim(0, -1).contiguous() for each in out]
+    return groups
 
 
 @lru_cache(maxsize=16)
