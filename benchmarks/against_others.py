@@ -1,7 +1,7 @@
 """Is ``preset="best"`` better than every other method that learns nothing, at every coverage, and filled?
 
     scotopic benchmark --plan quick --data ../shared/data -o results
-    python benchmarks/against_others.py results --data ../shared/data --json benchmarks/results/against_others.json
+    python benchmarks/against_others.py results --data ../shared/data --out docs/images/risk_coverage.png
 
 Reads the records and maps that a benchmark left. For each data set and window it compares the mean risk-coverage curves
 point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways, and the best of
