@@ -174,16 +174,16 @@ def draw(curves: dict[tuple[str, str], dict[str, NDArray[np.float64]]], path: Pa
     """Draw the curves, a panel for each data set and window."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 4), layout="constrained")
-    for panel, ((dataset, window), by_method) in zip(axes, curves.items(), strict=True):
+    figure, grid = plt.subplots(len(curves) // 2, 2, figsize=(10, 4 * (len(curves) // 2)), layout="constrained")
+    for panel, ((dataset, window), by_method) in zip(grid.flat, curves.items(), strict=True):
         for method, curve in by_method.items():
-            ours = method == OURS
-            style = {"color": "black", "linewidth": 2.5} if ours else {"linewidth": 1.2}
+            style = {"color": "black", "linewidth": 2.5} if method == OURS else {"linewidth": 1.2}
             panel.plot(COVERAGES, curve, label=method, linestyle=":" if method == CEILING else "-", **style)
-        panel.set(xscale="log", yscale="log", xlabel="coverage, %", title=f"{dataset}, W{window}")
+        panel.set(
+            xscale="log", yscale="log", xlabel="coverage, %", ylabel="mean EPE, px", title=f"{dataset}, W{window}"
+        )
         panel.grid(alpha=0.3, which="both")
-    axes[0].set_ylabel("mean EPE, px")
-    axes[-1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.savefig(path, dpi=110)
 
 
