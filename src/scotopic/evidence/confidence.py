@@ -41,10 +41,16 @@ def calibrated(score: Any, unit: float, settings: EvidenceSettings) -> Any:
 
 def reference_disagreement(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return ``|D_L(x) - D_R(x - D_L(x))|`` at the nearest pixel, infinite where that lies outside the right view."""
-    landing = np.floor(np.arange(left.shape[1], dtype=np.float32) - left + np.float32(0.5)).astype(np.int64)
-    outside = (landing < 0) | (landing >= left.shape[1])
-    partner = np.take_along_axis(right, np.clip(landing, 0, left.shape[1] - 1), axis=1)
+    partner, outside = partners(left, right)
     return np.where(outside, np.float32(np.inf), np.abs(left - partner))
+
+
+def partners(left: NDArray[np.float32], right: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return the right view's disparity where each left pixel lands, and whether that lies outside the view."""
+    width = left.shape[1]
+    landing = np.floor(np.arange(width, dtype=np.float32) - left + np.float32(0.5)).astype(np.int64)
+    partner = np.take_along_axis(right, np.clip(landing, 0, width - 1), axis=1)
+    return partner, (landing < 0) | (landing >= width)
 
 
 def explain(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scotopic.device import cpu_kernels
 from scotopic.evidence.channels import gaussian
-from scotopic.evidence.confidence import FAINT, explain, reference_disagreement
+from scotopic.evidence.confidence import FAINT, explain, partners, reference_disagreement
 from scotopic.evidence.groups import EVERY, SIZE, corners, cosines, window
 from scotopic.evidence.volume import Features, blurs
 from scotopic.progress import Share, unheard
@@ -216,9 +216,7 @@ def disagreement(left: Map, right: Map) -> Map:
 
 def fused(left: Map, right: Map) -> Map:
     """Return the mean of both views' disparities where they agree to a pixel, the left one's elsewhere."""
-    width = left.shape[1]
-    landing = np.floor(np.arange(width, dtype=np.float32) - left + np.float32(0.5)).astype(np.int64)
-    partner = np.take_along_axis(right, np.clip(landing, 0, width - 1), axis=1)
+    partner, _ = partners(left, right)
     return np.where(np.abs(partner - left) < 1, (left + partner) / 2, left).astype(np.float32)
 
 

@@ -298,17 +298,20 @@ def as_float(values: Tensor, factor: float) -> Tensor:
 
 def disagreement(left: Tensor, right: Tensor) -> Tensor:
     """Return by how much the views' disparities differ; infinite where a partner lies outside the right view."""
+    partner, outside = _partners(left, right)
+    return torch.where(outside, float("inf"), (left - partner).abs())
+
+
+def _partners(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the right view's disparity where each left pixel lands, and whether that lies outside the view."""
     width = left.shape[1]
     landing = (torch.arange(width, dtype=torch.float32, device=left.device) - left + 0.5).floor().long()
-    partner = right.gather(1, landing.clamp(0, width - 1))
-    return torch.where((landing < 0) | (landing >= width), float("inf"), (left - partner).abs())
+    return right.gather(1, landing.clamp(0, width - 1)), (landing < 0) | (landing >= width)
 
 
 def fused(left: Tensor, right: Tensor) -> Tensor:
     """Return the mean of both views' disparities where they agree to a pixel, the left one's elsewhere."""
-    width = left.shape[1]
-    landing = (torch.arange(width, dtype=torch.float32, device=left.device) - left + 0.5).floor().long()
-    partner = right.gather(1, landing.clamp(0, width - 1))
+    partner, _ = _partners(left, right)
     return torch.where((partner - left).abs() < 1, (left + partner) / 2, left)
 
 
