@@ -120,7 +120,7 @@ def junction_maps(
     given: tuple[Junctions, Junctions] | None,
     report: Share,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the colour and boundary maps of both views: means over two sizes of patches, or those of given fields."""
+    """Return the colour and boundary maps of both views: means over the sizes of patches, or those of given fields."""
     assert settings.evidence is not None
     if given is not None:
         there = [field.to_device(device) for field in given]
