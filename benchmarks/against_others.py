@@ -5,7 +5,7 @@
 
 Reads the records and maps that a benchmark left. For each data set and window it compares the mean risk-coverage curves
 point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways, and the best of
-them counts, for W1 and for W19 on its own: as they are where they are dense, from the farther neighbour along the row,
+them counts, for W1 and for W19 on its own: as they are where they are dense, from the farther neighbor along the row,
 and by the planes of :mod:`scotopic.depth.fill`.
 """
 
@@ -108,14 +108,14 @@ def _filled(record: Record, scene: Scene, folder: Path) -> Iterator[Map]:
         kept, dense, confidence = (stored[name].astype(np.float32) for name in ("disparity", "dense", "confidence"))
     if np.isfinite(dense).all():
         yield dense
-    yield farther_neighbour(kept)
+    yield farther_neighbor(kept)
     if np.isfinite(dense).any():
         sure = np.nan_to_num(confidence, nan=0.0)
         sure = (sure - sure.min()) / max(float(np.ptp(sure)), 1e-9)
         yield fill_between_boundaries(kept, dense, sure, np.zeros_like(sure))
 
 
-def farther_neighbour(disparity: Map) -> Map:
+def farther_neighbor(disparity: Map) -> Map:
     """Return the map with each gap of a row at the smaller of the disparities beside it; empty rows from those near."""
     filled = disparity.copy()
     for row in filled:

@@ -19,7 +19,7 @@ from scotopic.junctions import on_cuda as fitting
 from scotopic.junctions.fit import fit_fields, plain_map
 from scotopic.matching import View
 from scotopic.matching import on_cuda as matching
-from scotopic.settings import resolve
+from scotopic.settings import make_settings
 
 # Floating-point operations of one pixel evaluation, counted in the kernels (RGB): four lines, two soft steps, sums.
 SEARCH_FLOP, COUPLED_FLOP = 72, 83
@@ -82,7 +82,7 @@ def ceilings() -> dict[str, float]:
 
 def time_kernels(left: Any, right: Any, preset: str, disparities: int) -> dict[str, Any]:
     """Time every kernel of a preset on one pair, both views in a launch, with the share of the ceilings it reaches."""
-    settings = resolve(preset, max_disparity=disparities)
+    settings = make_settings(preset, max_disparity=disparities)
     fit = settings.junctions
     images = [torch.as_tensor(image, device="cuda").float() / 255 for image in (left, right)]
     planes = fitting.to_planes(images, fit)

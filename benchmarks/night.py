@@ -50,18 +50,18 @@ def main() -> None:
         draw(match, others["SGBM block 5"], lidar, arguments.out)
 
 
-#: Block size, root of the intensity, colours.
-SGBM = {"block 5": (5, False, False), "block 9": (9, False, False), "block 9, root, colours": (9, True, True)}
+#: Block size, root of the intensity, colors.
+SGBM = {"block 5": (5, False, False), "block 9": (9, False, False), "block 9, root, colors": (9, True, True)}
 
 
-def sgbm(left: NDArray[np.uint8], right: NDArray[np.uint8], block: int, root: bool, colours: bool) -> Map:
+def sgbm(left: NDArray[np.uint8], right: NDArray[np.uint8], block: int, root: bool, colors: bool) -> Map:
     """Return OpenCV's answer with its usual penalties, NaN where it has none."""
-    channels = 3 if colours else 1
+    channels = 3 if colors else 1
     matcher = cv2.StereoSGBM_create(
         0, CANDIDATES, block, 8 * channels * block**2, 32 * channels * block**2, 1, 63, 10, 100, 2
     )
     views = [np.rint(np.sqrt(v / 255) * 255).astype(np.uint8) if root else v for v in (left, right)]
-    views = views if colours else [cv2.cvtColor(v, cv2.COLOR_RGB2GRAY) for v in views]
+    views = views if colors else [cv2.cvtColor(v, cv2.COLOR_RGB2GRAY) for v in views]
     found = matcher.compute(*views).astype(np.float32) / 16
     return np.where(found > 0, found, np.float32(np.nan))
 

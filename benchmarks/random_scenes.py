@@ -3,7 +3,7 @@ wall.
 
 Every surface has the disparity ``d = a x + b y + c`` in the left view, and a shape and a texture in left coordinates. A
 right pixel ``x_r`` sees the point ``x = (x_r + b y + c) / (1 - a)`` of it. The largest disparity wins. What varies: how
-many plates, their slants, the range of disparities, how coarse, how contrasted and how colourful each texture is, and
+many plates, their slants, the range of disparities, how coarse, how contrasted and how colorful each texture is, and
 how much of it is plain; half of all textures are faint, as most surfaces of real rooms are.
 """
 
@@ -111,7 +111,7 @@ def _plate(random: np.random.Generator, reach: float, width: int, height: int) -
 
 
 def _texture(random: np.random.Generator, width: int) -> Texture:
-    """A colour, and on it smooth grain of several sizes, or patches, or stripes; often faint."""
+    """A color, and on it smooth grain of several sizes, or patches, or stripes; often faint."""
     base = np.clip(random.uniform(0.08, 0.9) + random.normal(0, 0.12, 3), 0.02, 0.98)
     other = np.clip(base + random.choice((0.05, 0.12, 0.3, 0.6)) * random.normal(0, 1, 3), 0.0, 1.0)
     grains = [_grain(random, cell * width / 384) for cell in np.exp(random.uniform(np.log(3), np.log(60), 3))]

@@ -66,9 +66,9 @@ def compare_from_parameters(scene: ReferenceScene) -> dict[str, Any]:
         image = as_image(getattr(scene, side), side)
         parameters = scene.parameters[side]
         planes = to_planes([image], settings)  # whole patches, all of these images
-        (boundaries,), (colours,) = draw_maps(planes, parameters[None], planes, 0.0, settings)
-        colours = np.ascontiguousarray(np.moveaxis(colours, 0, -1))
-        views[side] = view_of(image, Junctions(parameters, boundaries, colours, settings))
+        (boundaries,), (colors,) = draw_maps(planes, parameters[None], planes, 0.0, settings)
+        colors = np.ascontiguousarray(np.moveaxis(colors, 0, -1))
+        views[side] = view_of(image, Junctions(parameters, boundaries, colors, settings))
         rows[side] = {"boundary_error": float(np.abs(boundaries - scene.boundaries[side]).max())}
     for side, (disparity, _) in patch_disparities(views).items():
         rows[side]["equal_patches_percent"] = float(100 * (disparity == scene.patch_disparity[side]).mean())
@@ -83,7 +83,7 @@ def data_term(image: NDArray[np.float32], parameters: NDArray[np.float64], setti
 
 def end_to_end(scene: ReferenceScene, preset: str) -> dict[str, Any]:
     """Run a preset on a scene: its errors with coverage, and its data term beside the published one."""
-    settings = scotopic.resolve(preset).junctions
+    settings = scotopic.make_settings(preset).junctions
     images = {side: as_image(getattr(scene, side), side) for side in ("left", "right")}
     fields = {side: fit_junctions(image, settings) for side, image in images.items()}
     result = scotopic.match(

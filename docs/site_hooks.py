@@ -81,7 +81,7 @@ def in_markdown(docstring: str) -> str:
     """Return a docstring with roles as code, and literal blocks and tables of reST as Markdown's."""
     text = _ROLE.sub(lambda found: f"`{found[2].rpartition('.')[2] if found[1] else found[2]}`", docstring)
     text = _TABLE.sub(lambda found: f"``` {{ .text .wide }}\n{found[1].replace('``', '')}\n```", text)
-    if "Examples\n---" not in text:  # there, what is to be typed is recognised
+    if "Examples\n---" not in text:  # there, what is to be typed is recognized
         text = _TYPED.sub(r"```pycon\n\1```\n", text)
     return re.sub(r"::$", ":", text, flags=re.MULTILINE)
 

@@ -26,5 +26,5 @@ error = (result.disparity - truth).abs()[result.mask]
 print(f"{result.disparity.device}: {result.coverage:.1%} answered, {error.le(3).float().mean().item():.0%} within 3 px")
 
 low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
-shown = [("Disparity, from the GPU", panels.coloured(result.to_numpy().disparity, low, high))]
+shown = [("Disparity, from the GPU", panels.colored(result.to_numpy().disparity, low, high))]
 panels.save(out / "gpu_tensors.png", [shown])

@@ -15,30 +15,30 @@ RED, GREEN, ORANGE = (255, 60, 60), (80, 220, 120), (255, 150, 40)
 out = panels.folder(__doc__)
 scene = scotopic.render_scene(320, 208)
 noisy = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2)
-settings = scotopic.resolve("fast", max_disparity=40)
+settings = scotopic.make_settings("fast", max_disparity=40)
 fields = [scotopic.fit_junctions(image, settings.junctions, device="cpu") for image in noisy]
 size, stride = settings.junctions.patch_size, settings.junctions.stride
 
-# One patch: five numbers make two distances, these three wedges and a boundary; a wedge's colour is the mean under it.
+# One patch: five numbers make two distances, these three wedges and a boundary; a wedge's color is the mean under it.
 place = tuple(slice(k * stride, k * stride + size) for k in PATCH)
 recorded, junction = noisy[0][place], fields[0].parameters[PATCH]
 d13, d42 = geometry.distances(junction, size)
 u = geometry.wedges(d13, d42)
-painted = geometry.reconstruction(u, geometry.wedge_colours(u, recorded))
-rays = panels.grey(recorded, ZOOM)
+painted = geometry.reconstruction(u, geometry.wedge_colors(u, recorded))
+rays = panels.gray(recorded, ZOOM)
 vertex = ((junction[3:] + 1) / 2 * (size - 1) + 0.5) * ZOOM
 for angle in geometry.sector_angles(junction)[:3]:
     end = vertex + 999 * np.array([np.cos(angle), np.sin(angle)])
     cv2.line(rays, vertex.astype(int).tolist(), end.astype(int).tolist(), RED, 3, cv2.LINE_AA)
-maps = {"Boundary b": geometry.boundary(d13, d42), "Wedges in their colours": painted}
+maps = {"Boundary b": geometry.boundary(d13, d42), "Wedges in their colors": painted}
 maps["What is there"] = scene.left[place]
-first = [("Recorded, 40 x 40 px", panels.grey(recorded, ZOOM)), ("Three rays fitted to it", rays)]
-first += [("Wedges u1, u2, u3", panels.grey(np.moveaxis(u, 0, -1), ZOOM))]
-panels.save(out / "one_junction.png", [first, [(title, panels.grey(value, ZOOM)) for title, value in maps.items()]])
+first = [("Recorded, 40 x 40 px", panels.gray(recorded, ZOOM)), ("Three rays fitted to it", rays)]
+first += [("Wedges u1, u2, u3", panels.gray(np.moveaxis(u, 0, -1), ZOOM))]
+panels.save(out / "one_junction.png", [first, [(title, panels.gray(value, ZOOM)) for title, value in maps.items()]])
 
-# All patches: where they overlap, boundaries and colours are averaged.
-shown = [("Recorded", panels.grey(noisy[0])), ("Boundary map", panels.grey(fields[0].boundary_map / 0.5))]
-panels.save(out / "field.png", [[*shown, ("Colour map with boundaries", fields[0].render())]])
+# All patches: where they overlap, boundaries and colors are averaged.
+shown = [("Recorded", panels.gray(noisy[0])), ("Boundary map", panels.gray(fields[0].boundary_map / 0.5))]
+panels.save(out / "field.png", [[*shown, ("Color map with boundaries", fields[0].render())]])
 
 # One row of patches against the other view at every disparity, before and after costs are added along eight paths.
 plain = [plain_map(i, f.parameters, f.settings, device="cpu") for i, f in zip(noisy, fields, strict=True)]
@@ -49,10 +49,10 @@ truth = scene.disparity_left[ROW * stride + size // 2, size // 2 :: stride][: vo
 slices = []
 for title, costs in ("Costs of the patches in one row", volume[ROW]), ("Summed along eight paths", total[ROW]):
     cheap, dear = np.percentile(costs, (0, 90))
-    picture = panels.coloured(costs.T[::-1], cheap, dear, cv2.COLORMAP_BONE).repeat(7, 0).repeat(9, 1)
-    for values, colour in (truth, GREEN), (select(total, settings.matching)[0][ROW], ORANGE):
+    picture = panels.colored(costs.T[::-1], cheap, dear, cv2.COLORMAP_BONE).repeat(7, 0).repeat(9, 1)
+    for values, color in (truth, GREEN), (select(total, settings.matching)[0][ROW], ORANGE):
         for x, d in enumerate(values):
-            cv2.circle(picture, (9 * x + 4, int(7 * (costs.shape[1] - d)) - 4), 3, colour, -1, cv2.LINE_AA)
+            cv2.circle(picture, (9 * x + 4, int(7 * (costs.shape[1] - d)) - 4), 3, color, -1, cv2.LINE_AA)
     slices.append((title, picture))
 words = [("across: patches; up: disparity, 0 to 39 px; dark: cheap", panels.WORDS), ("chosen", ORANGE), ("true", GREEN)]
 panels.save(out / "cost_volume.png", [slices], words)

@@ -20,9 +20,9 @@ for window in (19, 1):
     print(f"coverage {found.coverage:.1f} %, W {window}: EPE {found.epe:.2f} px, Bad-3 {found.bad[3]:.1f} %")
 
 low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
-seen = [("What is there", panels.grey(scene.left)), ("What the left camera records", panels.grey(left))]
+seen = [("What is there", panels.gray(scene.left)), ("What the left camera records", panels.gray(left))]
 answer = [
-    (f"Disparity of {100 * result.coverage:.0f} % of the pixels", panels.coloured(result.disparity, low, high)),
-    ("True disparity", panels.coloured(scene.disparity_left, low, high)),
+    (f"Disparity of {100 * result.coverage:.0f} % of the pixels", panels.colored(result.disparity, low, high)),
+    ("True disparity", panels.colored(scene.disparity_left, low, high)),
 ]
 panels.save(out / "match_a_pair.png", [seen, answer])

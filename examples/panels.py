@@ -18,21 +18,21 @@ def folder(about: str) -> Path:
     return chosen
 
 
-def grey(values: np.ndarray, scale: int = 1) -> np.ndarray:
-    """Return values in [0, 1], grey or RGB, as an RGB picture, each pixel enlarged."""
+def gray(values: np.ndarray, scale: int = 1) -> np.ndarray:
+    """Return values in [0, 1], gray or RGB, as an RGB picture, each pixel enlarged."""
     picture = (np.clip(values, 0, 1) * 255).round().astype(np.uint8).reshape(*values.shape[:2], -1)
     return np.broadcast_to(picture, (*values.shape[:2], 3)).repeat(scale, 0).repeat(scale, 1)
 
 
-def coloured(values: np.ndarray, low: float, high: float, colours: int = cv2.COLORMAP_TURBO) -> np.ndarray:
-    """Return values between two ends in colour, dark where there is none."""
+def colored(values: np.ndarray, low: float, high: float, colors: int = cv2.COLORMAP_TURBO) -> np.ndarray:
+    """Return values between two ends in color, dark where there is none."""
     share = np.nan_to_num((values - low) / (high - low)).clip(0, 1)
-    picture = cv2.applyColorMap((share * 255).astype(np.uint8), colours)[..., ::-1]
+    picture = cv2.applyColorMap((share * 255).astype(np.uint8), colors)[..., ::-1]
     return np.where(np.isfinite(values)[..., None], picture, np.uint8(NIGHT))
 
 
 def save(path: Path, rows: list[list[tuple[str, np.ndarray]]], words: list[tuple[str, tuple[int, ...]]] = ()) -> None:
-    """Write rows of ``(title, RGB picture)`` as one PNG, with words in colours under them."""
+    """Write rows of ``(title, RGB picture)`` as one PNG, with words in colors under them."""
     width = max(sum(picture.shape[1] + GAP for _, picture in row) for row in rows) + GAP
     strips = []
     for row in rows:
@@ -44,17 +44,17 @@ def save(path: Path, rows: list[list[tuple[str, np.ndarray]]], words: list[tuple
             x += picture.shape[1] + GAP
         strips.append(strip)
     x = width
-    for text, colour in words:
+    for text, color in words:
         length = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.5, 1)[0][0]
         if x + length > width - GAP:  # the next line
             x, strips = GAP, [*strips, np.full((LINE, width, 3), NIGHT, np.uint8)]
-        _write(strips[-1], text, x, LINE - 10, colour)
+        _write(strips[-1], text, x, LINE - 10, color)
         x += length + 2 * GAP
-    # 32 shades of each colour are enough to the eye, and halve the file.
+    # 32 shades of each color are enough to the eye, and halve the file.
     picture = np.vstack([np.full((GAP // 2, width, 3), NIGHT, np.uint8), *strips]) & 0xF8
     cv2.imwrite(str(path), picture[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])
     print(f"{path}: {picture.shape[1]} x {picture.shape[0]} px")
 
 
-def _write(strip: np.ndarray, text: str, x: int, y: int, colour: tuple[int, ...]) -> None:
-    cv2.putText(strip, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.5, colour, 1, cv2.LINE_AA)
+def _write(strip: np.ndarray, text: str, x: int, y: int, color: tuple[int, ...]) -> None:
+    cv2.putText(strip, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.5, color, 1, cv2.LINE_AA)

@@ -28,5 +28,5 @@ for name, matcher in matchers.items():
     said = f"{100 * known.mean():.0f} % answered, {100 * near.mean() if near.size else 0:.0f} % of these within 3 px"
     print(f"{name}: {said}")
     words.append((f"{name}: {said}", panels.WORDS))
-    shown.append((name, panels.coloured(disparity, low, high)))
+    shown.append((name, panels.colored(disparity, low, high)))
 panels.save(out / "replace_opencv.png", [shown], words)

@@ -29,5 +29,5 @@ print(f"coverage {100 * result.coverage:.1f} %, of these {100 * (error <= 1).mea
 
 first = np.unpackbits(np.load(files[0])[0], axis=1).astype(np.float32)
 low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
-shown = [("One bit plane", panels.grey(first)), (f"Flux from {PLANES} planes", panels.grey(left.image))]
-panels.save(out / "spad_bit_planes.png", [[*shown, ("Disparity", panels.coloured(result.disparity, low, high))]])
+shown = [("One bit plane", panels.gray(first)), (f"Flux from {PLANES} planes", panels.gray(left.image))]
+panels.save(out / "spad_bit_planes.png", [[*shown, ("Disparity", panels.colored(result.disparity, low, high))]])

@@ -7,7 +7,7 @@ import panels
 import scotopic
 from scotopic import Reason
 
-COLOURS = {
+COLORS = {
     Reason.OK: (240, 240, 240),
     Reason.NO_STRUCTURE: (60, 66, 80),
     Reason.LEFT_RIGHT: (225, 87, 89),
@@ -24,17 +24,17 @@ low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
 for preset in ("fast", "best"):
     result = scotopic.match(left, right, preset=preset, max_disparity=48)
     reasons, legend = np.zeros((*result.reason.shape, 3), np.uint8), []
-    for reason, colour in COLOURS.items():
+    for reason, color in COLORS.items():
         here = result.reason == reason
-        reasons[here] = colour
+        reasons[here] = color
         if here.any():
-            bright = tuple(max(part, 140) for part in colour)  # words have to be read
+            bright = tuple(max(part, 140) for part in color)  # words have to be read
             legend.append((f"{reason.name} {100 * here.mean():.1f} %", bright))
     disparities = [
-        ("Disparity", panels.coloured(result.disparity, low, high)),
-        ("Before masking (disparity_all)", panels.coloured(result.disparity_all, low, high)),
+        ("Disparity", panels.colored(result.disparity, low, high)),
+        ("Before masking (disparity_all)", panels.colored(result.disparity_all, low, high)),
     ]
-    confidence = panels.coloured(result.confidence, 0, 1, cv2.COLORMAP_VIRIDIS)
+    confidence = panels.colored(result.confidence, 0, 1, cv2.COLORMAP_VIRIDIS)
     explained = [("Confidence, 0 dark to 1 bright", confidence), ("Reason", reasons)]
 
     # Is a surer pixel a better one? Over all pixels, answered or not: the least sure fifth, the next, and so on.

@@ -50,7 +50,7 @@ def sized(device: str, full: T, small: T) -> T:
 
 
 def on_devices(names: str, full: Iterable[Any], small: Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrise a test by ``device`` and the arguments named, which take the ``small`` values if interpreted."""
+    """Parametrize a test by ``device`` and the arguments named, which take the ``small`` values if interpreted."""
     values, cases = [], {"full": list(full), "small": list(small)}
     for device in DEVICES:
         name = str(device.values[0])

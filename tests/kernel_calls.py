@@ -52,7 +52,7 @@ class FieldState:
     ----------
     parameters
         ``(rows, columns, 5)``; all zeros at the start.
-    boundary_map, colour_map
+    boundary_map, color_map
         ``B`` and ``G``; zeros at the start.
     first, second
         Adam's moments.
@@ -69,24 +69,24 @@ class FieldState:
         self.field = steps("junctions", device).Field(there, settings)
 
     parameters = _mirrored("parameters")
-    boundary_map, colour_map = _mirrored("boundary_map"), _mirrored("colour_map")
+    boundary_map, color_map = _mirrored("boundary_map"), _mirrored("color_map")
     first, second, gradients = _mirrored("adam_first"), _mirrored("adam_second"), _mirrored("gradients")
     moving = _mirrored("moving")
 
-    def search(self, boundary_weight: float = 0.0, colour_weight: float = 0.0, *, only_moving: bool = False) -> None:
+    def search(self, boundary_weight: float = 0.0, color_weight: float = 0.0, *, only_moving: bool = False) -> None:
         """Take one search step."""
-        self.field.search(boundary_weight, colour_weight, only_moving=only_moving)
+        self.field.search(boundary_weight, color_weight, only_moving=only_moving)
 
-    def rebuild(self, count: int = 0, boundary_weight: float = 0.0, colour_weight: float = 0.0) -> None:
+    def rebuild(self, count: int = 0, boundary_weight: float = 0.0, color_weight: float = 0.0) -> None:
         """Rebuild the global maps; with ``count > 0`` also take that Adam step."""
-        self.field.rebuild(count, boundary_weight, colour_weight)
+        self.field.rebuild(count, boundary_weight, color_weight)
 
 
 def draw_maps(
-    device: str, planes: Planes, parameters: NDArray[np.float64], colours: Planes, weight: float, fit: JunctionSettings
+    device: str, planes: Planes, parameters: NDArray[np.float64], colors: Planes, weight: float, fit: JunctionSettings
 ) -> tuple[Planes, Planes]:
-    """Return the boundary map ``(H, W)`` and the colour map ``(C, H, W)`` of one view."""
-    arrays = (to_device(array[None], device) for array in (planes, parameters, colours))
+    """Return the boundary map ``(H, W)`` and the color map ``(C, H, W)`` of one view."""
+    arrays = (to_device(array[None], device) for array in (planes, parameters, colors))
     boundaries, painted = steps("junctions", device).draw_maps(*arrays, weight, fit)
     return tuple(to_numpy(boundaries[0], painted[0]))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scotopic.matching import Reason
 from scotopic.result import Match
-from scotopic.settings import resolve
+from scotopic.settings import make_settings
 
 
 def made_match(
@@ -18,7 +18,7 @@ def made_match(
     """Return a match with these disparities, without an answer where they are NaN, of random images."""
     random = np.random.default_rng(0)
     left, right = random.random((2, *disparity.shape, channels)).astype(np.float32)
-    settings = resolve("fast", min_disparity=min_disparity, max_disparity=max_disparity)
+    settings = make_settings("fast", min_disparity=min_disparity, max_disparity=max_disparity)
     values = disparity.astype(np.float32)
     known = np.isfinite(values)
     return dataclasses.replace(

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 def draw_blocks(
     height: int, width: int, channels: int = 1, *, seed: int = 0, noise: float = 0.0, side: int = 24
 ) -> NDArray[np.float32]:
-    """Return upright and slanted blocks of random colours over each other, ``(H, W, C)`` float32 in [0, 1].
+    """Return upright and slanted blocks of random colors over each other, ``(H, W, C)`` float32 in [0, 1].
 
     Parameters
     ----------
     height, width, channels
         Size of the picture.
     seed
-        Of the colours, places and noise.
+        Of the colors, places and noise.
     noise
         Standard deviation of the normal noise that is added before clipping.
     side
@@ -28,10 +28,10 @@ def draw_blocks(
     picture[:] = random.random(channels)
     for _ in range(3 * height * width // side**2 + 3):
         angle = random.choice([0.0, random.uniform(0, np.pi)])
-        centre_x, centre_y = random.uniform(0, width), random.uniform(0, height)
+        center_x, center_y = random.uniform(0, width), random.uniform(0, height)
         half = random.uniform(0.3, 0.8, 2) * side
-        along = np.cos(angle) * (x - centre_x) + np.sin(angle) * (y - centre_y)
-        across = np.cos(angle) * (y - centre_y) - np.sin(angle) * (x - centre_x)
+        along = np.cos(angle) * (x - center_x) + np.sin(angle) * (y - center_y)
+        across = np.cos(angle) * (y - center_y) - np.sin(angle) * (x - center_x)
         picture[(np.abs(along) < half[0]) & (np.abs(across) < half[1])] = random.random(channels)
     picture += noise * random.standard_normal(picture.shape)
     return np.clip(picture, 0, 1).astype(np.float32)

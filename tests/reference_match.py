@@ -36,16 +36,16 @@ def random_junctions(image: Image, settings: JunctionSettings, seed: int = 0) ->
     parameters = np.concatenate([angles, vertices], axis=2)
     maps = global_maps(parameters, whole, None, 0.0, settings)
     height, width, _ = image.shape
-    boundaries, colours = (np.ascontiguousarray(each[:height, :width], np.float32) for each in maps)
-    return Junctions(parameters, boundaries, colours, settings)
+    boundaries, colors = (np.ascontiguousarray(each[:height, :width], np.float32) for each in maps)
+    return Junctions(parameters, boundaries, colors, settings)
 
 
 def reference_match(
     pair: tuple[Image, Image], fields: tuple[Junctions, Junctions], settings: Settings
 ) -> dict[str, NDArray[Any]]:
     """Return the maps of a match by their names in :class:`scotopic.Match`."""
-    # The colour map of these junctions is in plain colours: the mean map that the matching needs.
-    views = [View(image, field, field.colour_map) for image, field in zip(pair, fields, strict=True)]
+    # The color map of these junctions is in plain colors: the mean map that the matching needs.
+    views = [View(image, field, field.color_map) for image, field in zip(pair, fields, strict=True)]
     pixels = []
     for view, other, is_left in ((*views, True), (*views[::-1], False)):
         costs = reference_cost_volume(view, other, settings.matching, is_left=is_left).astype(np.float32)
@@ -65,5 +65,5 @@ def reference_match(
         "disparity": kept.disparity, "disparity_all": left, "right_disparity": right, "confidence": kept.confidence,
         "reason": kept.reason, "left_image": pair[0], "right_image": pair[1],
         "left_boundaries": fields[0].boundary_map, "right_boundaries": fields[1].boundary_map,
-        "left_colours": fields[0].colour_map, "right_colours": fields[1].colour_map,
+        "left_colors": fields[0].color_map, "right_colors": fields[1].color_map,
     }  # fmt: skip

@@ -13,7 +13,7 @@ import scotopic
 
 NAMES = {
     "PRESETS", "Junctions", "Match", "Matcher", "Reason", "ScotopicError", "Settings", "fit_junctions", "match",
-    "render_scene", "resolve", "simulate", "simulate_pair",
+    "render_scene", "make_settings", "simulate", "simulate_pair",
 }  # fmt: skip
 HEAVY = ("numba", "cv2", "torch", "triton", "typer", "rich", "gradio", "scotopic.evaluation", "scotopic.cli")
 MODULES = sorted(
@@ -93,4 +93,4 @@ def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
     shown = {test.name for name in MODULES if load(name) for test in finder.find(sys.modules[name]) if test.examples}
 
-    assert {"scotopic.match.match", "scotopic.junctions.fit.fit_junctions", "scotopic.settings.resolve"} <= shown
+    assert {"scotopic.match.match", "scotopic.junctions.fit.fit_junctions", "scotopic.settings.make_settings"} <= shown

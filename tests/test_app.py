@@ -287,7 +287,7 @@ def test_every_map_is_drawn_at_the_size_of_the_image(session: Session, kind: str
     assert drawn.std() > 0
 
 
-def test_hidden_pixels_lose_their_colour_and_the_others_keep_it(session: Session) -> None:
+def test_hidden_pixels_lose_their_color_and_the_others_keep_it(session: Session) -> None:
     before = work.draw(session, "disparity")
     work.set_threshold(session, 0.3)
     after = work.draw(session, "disparity")
@@ -297,12 +297,12 @@ def test_hidden_pixels_lose_their_colour_and_the_others_keep_it(session: Session
 
     assert hidden.any()
     np.testing.assert_array_equal(before[~hidden], after[~hidden])
-    assert (after[hidden].max(axis=1) == after[hidden].min(axis=1)).all()  # grey
+    assert (after[hidden].max(axis=1) == after[hidden].min(axis=1)).all()  # gray
 
 
-def test_every_reason_has_words_and_a_colour_of_its_own() -> None:
+def test_every_reason_has_words_and_a_color_of_its_own() -> None:
     assert set(REASONS) == set(Reason)
-    assert len({colour for _, colour in REASONS.values()}) == len(Reason)
+    assert len({color for _, color in REASONS.values()}) == len(Reason)
 
 
 @pytest.mark.parametrize("kind", ["rival", "nonsense", "../secret"])
@@ -347,11 +347,11 @@ def test_a_pixel_outside_is_refused(session: Session, x: float, y: float) -> Non
 
 
 def test_points_are_those_of_the_cloud_without_the_farthest(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    places, colours, step = work.points(session)
+    places, colors, step = work.points(session)
     assert session.outcome is not None
     kept = int(session.outcome.match.mask.sum())
     assert step == 1
-    assert 0.95 * kept < len(places) == len(colours) <= kept
+    assert 0.95 * kept < len(places) == len(colors) <= kept
 
     monkeypatch.setattr(work, "MOST_POINTS", 100)
     fewer, _, step = work.points(session)

@@ -207,7 +207,7 @@ def test_the_noise_sweep_has_the_levels_of_the_protocol() -> None:
     ("text", "word"),
     [
         ("methods = ['opencv:sgbm']", "datasets"),
-        ("colour = 1", "colour"),
+        ("color = 1", "color"),
         ("methods = [\n", "plan.toml"),
         ("methods = ['a']\nwindows = [4]\n[[datasets]]\nkind = 'folder'\nfolders = ['x']", "windows"),
         ("methods = ['a']\n[[datasets]]\nkind = 'folder'\nfolder = 'x'", "folder"),

@@ -18,7 +18,7 @@ from scotopic.evidence import on_cpu as engine
 from scotopic.evidence.channels import Pair
 from scotopic.matching import Reason
 from scotopic.result import ARRAYS, Match
-from scotopic.settings import PRESETS, EvidenceSettings, MatchingSettings, Settings, resolve
+from scotopic.settings import PRESETS, EvidenceSettings, MatchingSettings, Settings, make_settings
 
 WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
 FEW: dict[str, Any] = {
@@ -145,15 +145,15 @@ def test_disparities_may_be_negative() -> None:
     assert float(np.median(np.abs(-back.disparity_all - room().disparity_right))) < 1.0
 
 
-def test_grey_and_three_times_grey_are_the_same_pair() -> None:
+def test_gray_and_three_times_gray_are_the_same_pair() -> None:
     left, right = (view.mean(axis=2) for view in pair())
 
-    grey = best(left, right)
-    coloured = best(*(np.repeat(view[..., None], 3, axis=2) for view in (left, right)))
+    gray = best(left, right)
+    colored = best(*(np.repeat(view[..., None], 3, axis=2) for view in (left, right)))
 
-    assert grey.left_colours.shape == (HEIGHT, WIDTH, 1)
+    assert gray.left_colors.shape == (HEIGHT, WIDTH, 1)
     # Three equal channels hold the noise three times over, which the noise of one channel does not know.
-    assert np.median(np.abs(grey.disparity_all - coloured.disparity_all)) < 0.5
+    assert np.median(np.abs(gray.disparity_all - colored.disparity_all)) < 0.5
 
 
 @pytest.mark.parametrize(("height", "width"), [(61, 83), (24, 24), (25, 97)])
@@ -175,7 +175,7 @@ def test_a_tiny_patch_and_a_single_candidate_work() -> None:
 
 
 @pytest.mark.parametrize("which", ["left", "right", "both"])
-def test_a_view_of_one_colour_gives_an_empty_match(which: str) -> None:
+def test_a_view_of_one_color_gives_an_empty_match(which: str) -> None:
     left, right = pair()
     flat = np.full_like(left, 0.5)
 
@@ -233,29 +233,29 @@ def test_a_stream_of_pairs_gives_what_single_pairs_give(found: Match) -> None:
 
 def test_given_junctions_are_used_instead_of_fitting() -> None:
     left, right = pair()
-    fit = resolve("best", patch_size=24, refine_steps=0).junctions
+    fit = make_settings("best", patch_size=24, refine_steps=0).junctions
     fields = scotopic.fit_junctions(left, fit, device="cpu"), scotopic.fit_junctions(right, fit, device="cpu")
 
     result = scotopic.match(left, right, "best", "cpu", junctions=fields, max_disparity=LARGEST)
 
     np.testing.assert_array_equal(result.left_boundaries, fields[0].boundary_map)
-    np.testing.assert_allclose(result.left_colours, fields[0].colour_map, atol=1e-3)
+    np.testing.assert_allclose(result.left_colors, fields[0].color_map, atol=1e-3)
     assert median_error(result.disparity_all) < 1
 
 
-def test_colours_are_those_of_the_image_not_of_its_transform() -> None:
+def test_colors_are_those_of_the_image_not_of_its_transform() -> None:
     scene = room()
     ramp = np.sqrt(scene.left), np.sqrt(scene.right)  # bright and dark parts, so that noise differs between them
     left, right = scotopic.simulate_pair(*ramp, photons=200, read_noise=0.5, seed=0)
 
     result = best(left, right)
 
-    assert np.abs(result.left_colours - ramp[0]).mean() < 0.12  # stabilised values are off by ten times this
+    assert np.abs(result.left_colors - ramp[0]).mean() < 0.12  # stabilized values are off by ten times this
 
 
 class TestSize:
     def settings(self, **changes: Any) -> Settings:
-        return replace(resolve("best", **changes), matching=MatchingSettings(max_disparity=16))
+        return replace(make_settings("best", **changes), matching=MatchingSettings(max_disparity=16))
 
     def made(self, noise: float) -> Pair:
         # Texture in half of the picture, so that the other half tells its noise.
@@ -283,7 +283,7 @@ class TestSize:
     def test_the_range_of_disparities_shrinks_with_the_images(
         self, first: int, end: int, small: tuple[int, int]
     ) -> None:
-        settings = replace(resolve("best"), matching=MatchingSettings(min_disparity=first, max_disparity=end))
+        settings = replace(make_settings("best"), matching=MatchingSettings(min_disparity=first, max_disparity=end))
 
         half, chosen = at_size(engine, self.made(0.1), settings, 2)
 
@@ -294,7 +294,7 @@ class TestSize:
 
 class TestSettings:
     def test_overrides_reach_the_evidence(self) -> None:
-        settings = resolve("best", cross_weight="700", scales=3, local_units="false", p1=10)
+        settings = make_settings("best", cross_weight="700", scales=3, local_units="false", p1=10)
 
         assert settings.evidence == EvidenceSettings(cross_weight=700.0, scales=3, local_units=False)
         assert settings.matching.p1 == 10
@@ -302,7 +302,7 @@ class TestSettings:
     def test_other_presets_have_no_evidence(self) -> None:
         assert PRESETS["paper"].evidence is None
         with pytest.raises(SettingsError, match="cross_weight"):
-            resolve("fast", cross_weight=1.0)
+            make_settings("fast", cross_weight=1.0)
 
     @pytest.mark.parametrize(
         "wrong",
@@ -313,7 +313,7 @@ class TestSettings:
     )  # fmt: skip
     def test_values_out_of_range_are_refused_by_name(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(SettingsError, match=next(iter(wrong))):
-            resolve("best", **wrong)
+            make_settings("best", **wrong)
 
     def test_no_name_stands_for_two_settings(self) -> None:
         settings = PRESETS["best"]
@@ -335,8 +335,8 @@ class TestSettings:
     def test_patches_are_whole_binned_pixels_and_no_smaller_than_the_stride(
         self, patch_size: int, stride: int, sizes: list[int]
     ) -> None:
-        settings = resolve("best", patch_size=patch_size, stride=stride)
-        once = resolve("best", patch_size=patch_size, stride=stride, fits=1)
+        settings = make_settings("best", patch_size=patch_size, stride=stride)
+        once = make_settings("best", patch_size=patch_size, stride=stride, fits=1)
         assert settings.evidence is not None
         assert once.evidence is not None
 

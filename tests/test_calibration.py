@@ -46,7 +46,7 @@ def refusal(*paths: Path, **options: object) -> str:
 # --- the kinds of files ---------------------------------------------------------------------------------------------
 
 
-def test_middlebury_is_in_millimetres(tmp_path: Path) -> None:
+def test_middlebury_is_in_millimeters(tmp_path: Path) -> None:
     found = read_calibration(written(tmp_path, MIDDLEBURY))
 
     assert (found.fx, found.fy, found.cx, found.cy) == (1038.018, 1038.018, 322.037, 243.393)
@@ -61,7 +61,7 @@ def test_doffs_follows_from_the_cameras_where_it_is_left_out(tmp_path: Path) -> 
     assert found.doffs == pytest.approx(375.308 - 322.037)
 
 
-def test_kitti_raw_takes_the_colour_cameras_and_metres(tmp_path: Path) -> None:
+def test_kitti_raw_takes_the_color_cameras_and_meters(tmp_path: Path) -> None:
     found = read_calibration(written(tmp_path, KITTI_RAW))
 
     # The fourth column is minus fx times the place of the camera: (45 + 339) / 720.
@@ -174,7 +174,7 @@ def test_the_two_files_of_opencvs_sample_are_read_together(tmp_path: Path) -> No
     assert found.rig is not None
 
 
-def test_opencv_lengths_in_millimetres_are_asked_for_and_then_converted(tmp_path: Path) -> None:
+def test_opencv_lengths_in_millimeters_are_asked_for_and_then_converted(tmp_path: Path) -> None:
     rig = example_rig()
     rig["T"] = 1000 * rig["T"]
     path = store(tmp_path / "mm.yml", **rectified_rig(rig))
@@ -191,7 +191,7 @@ def test_opencv_lengths_in_millimetres_are_asked_for_and_then_converted(tmp_path
     [
         ("", "nothing in it"),
         ("hello world\n", "'hello world'"),
-        ("colour: red\n", "colour"),
+        ("color: red\n", "color"),
         (MIDDLEBURY.replace("baseline=176.252", "baseline=nan"), "line 4: found 'nan'"),
         (MIDDLEBURY.replace("baseline=176.252", "baseline=-176"), "swapped"),
         (MIDDLEBURY.replace("baseline=176.252\n", ""), "no 'baseline'"),
@@ -290,7 +290,7 @@ def test_a_resized_calibration_sees_points_where_the_resized_image_has_them() ->
 
     small = project(CALIBRATION.resized(320, 160), point)
 
-    # A pixel covers [x - 1/2, x + 1/2]: its edges scale, so the centre of the first is (0 + 1/2) s - 1/2.
+    # A pixel covers [x - 1/2, x + 1/2]: its edges scale, so the center of the first is (0 + 1/2) s - 1/2.
     assert small == pytest.approx(((x + 0.5) / 2 - 0.5, (y + 0.5) / 3 - 0.5, d / 2))
 
 
@@ -304,7 +304,7 @@ def test_a_cropped_calibration_sees_points_in_the_part() -> None:
     assert project(part, point) == pytest.approx((x - 100, y - 50, (x - 100) - (x - d - 90)))
 
 
-def test_images_resized_as_a_whole_are_recognised_and_others_refused() -> None:
+def test_images_resized_as_a_whole_are_recognized_and_others_refused() -> None:
     assert CALIBRATION.for_image(640, 480) == CALIBRATION
     assert CALIBRATION.for_image(320, 240) == CALIBRATION.resized(320, 240)
     with pytest.raises(InputError, match="640 x 480"):

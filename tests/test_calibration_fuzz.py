@@ -267,7 +267,7 @@ def test_damaged_clouds_are_refused_or_read_as_they_stand(tmp_path: Path) -> Non
     write_ply(
         path,
         random.normal(size=(3, 3)),
-        colours=random.integers(0, 256, (3, 3), np.uint8),
+        colors=random.integers(0, 256, (3, 3), np.uint8),
         confidence=random.random(3),
     )
     whole = path.read_bytes()

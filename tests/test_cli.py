@@ -44,12 +44,12 @@ def contents(folder: Path, without: str = "") -> dict[str, bytes]:
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with left.png and right.png, 96 x 64 px, noisy, and grey.png of the same size."""
+    """A folder with left.png and right.png, 96 x 64 px, noisy, and gray.png of the same size."""
     folder = tmp_path_factory.mktemp("pair")
     scene = scotopic.render_scene(width=96, height=64)
     for name, view in zip(("left", "right"), simulate_pair(scene.left, scene.right), strict=True):
         write_png(folder / f"{name}.png", to_uint8(view))
-    write_png(folder / "grey.png", to_uint8(scene.left[..., 1]))
+    write_png(folder / "gray.png", to_uint8(scene.left[..., 1]))
     return folder
 
 
@@ -145,17 +145,17 @@ def test_results_are_replaced_only_when_told(pair: Path, tmp_path: Path) -> None
 # --- the other commands ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["left.png", "grey.png"])
+@pytest.mark.parametrize("name", ["left.png", "gray.png"])
 def test_junctions_writes_maps_a_preview_and_the_parameters(pair: Path, tmp_path: Path, name: str) -> None:
     succeed("junctions", pair / name, "-o", tmp_path / "out", "--preset", "fast", "--set", "stride=4")
 
     assert set(contents(tmp_path / "out")) == set(JUNCTION_FILES)
-    settings = scotopic.resolve("fast", stride=4).junctions
+    settings = scotopic.make_settings("fast", stride=4).junctions
     field = scotopic.fit_junctions(pair / name, settings)
     with np.load(tmp_path / "out" / "junctions.npz") as file:
         assert np.array_equal(file["parameters"], field.parameters)
         assert np.array_equal(file["boundary_map"], field.boundary_map)
-        assert np.array_equal(file["colour_map"], field.colour_map)
+        assert np.array_equal(file["color_map"], field.color_map)
     boundaries = read_image(tmp_path / "out" / "boundaries.png")
     assert np.array_equal(boundaries, np.rint(field.boundary_map * 255))
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -164,7 +164,7 @@ def test_junctions_writes_maps_a_preview_and_the_parameters(pair: Path, tmp_path
     assert (report["patch_rows"], report["patch_columns"]) == ((64 - 40) // 4 + 1, (96 - 40) // 4 + 1)
 
 
-@pytest.mark.parametrize("name", ["left.png", "grey.png"])
+@pytest.mark.parametrize("name", ["left.png", "gray.png"])
 def test_simulate_writes_the_noise_of_the_sensor_model_and_its_settings(pair: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     clean = read_image(pair / name)
@@ -322,7 +322,7 @@ def make_bad_images(folder: Path) -> None:
     random = np.random.default_rng(0)
     noise = random.integers(0, 256, (64, 96, 3), np.uint8)
     write_png(folder / "smaller.png", noise[:60])
-    write_png(folder / "grey.png", noise[..., 0])
+    write_png(folder / "gray.png", noise[..., 0])
     write_png(folder / "tiny.png", noise[:39])
     (folder / "text.png").write_text("not an image")
     (folder / "cut.png").write_bytes((folder / "smaller.png").read_bytes()[:-200])
@@ -341,7 +341,7 @@ BAD_IMAGES: dict[str, tuple[str, str, str]] = {
     "not an image": ("left.png", "text.png", "right image.*text.png.*found no readable image"),
     "cut short": ("cut.png", "right.png", "left image.*cut.png.*found no readable image"),
     "different sizes": ("left.png", "smaller.png", "left image .* and right image .*96 x 64 px.*96 x 60 px.*same size"),
-    "different channels": ("left.png", "grey.png", "left image .* and right image .*3 channel.*1 channel"),
+    "different channels": ("left.png", "gray.png", "left image .* and right image .*3 channel.*1 channel"),
     "smaller than a patch": ("tiny.png", "tiny.png", "left image .* and right image .*96 x 39 px.*40 x 40 px"),
     "nan": ("nan.pfm", "right.png", "left image.*nan.pfm.*NaN.*row 3, column 5"),
     "inf": ("left.png", "inf.pfm", "right image.*inf.pfm.*infinite"),
@@ -354,7 +354,7 @@ BAD_SETTINGS: dict[str, tuple[list[str], str]] = {
     "reversed range": (["--min-disparity", "20", "--max-disparity", "10"], "disparity range.*20 to 10.*swap"),
     "range wider than the image": (["--max-disparity", "97"], "disparity range.*97.*96 px wide"),
     "unknown preset": (["--preset", "nice"], "preset.*'nice'.*paper, fast, best"),
-    "unknown setting": (["--set", "colour=3"], "--set.*'colour'.*patch_size"),
+    "unknown setting": (["--set", "color=3"], "--set.*'color'.*patch_size"),
     "name of a parameter that is no setting": (["--set", "preset=fast"], "--set.*'preset'.*patch_size"),
     "not a number": (["--set", "p1=many"], "'p1'.*'many'.*whole number"),
     "not a whole number": (["--set", "p1=1.5"], "'p1'.*'1.5'.*whole number"),
@@ -404,14 +404,14 @@ def test_match_refuses_bad_settings_in_one_line_and_leaves_nothing(pair: Path, t
     [
         (["junctions", "absent.png"], "absent.png.*No such file"),
         (["junctions", "tiny.png"], "tiny.png.*96 x 39 px"),
-        (["junctions", "grey.png", "--preset", "nice"], "'nice'"),
-        (["junctions", "grey.png", "--set", "p1=20"], "--set.*'p1'"),  # a setting, but of the matching
-        (["junctions", "grey.png", "--device", "tpu"], "'tpu'"),
-        (["simulate", "absent.png", "grey.png"], "left image.*absent.png"),
-        (["simulate", "grey.png", "smaller.png"], "left and right"),
-        (["simulate", "grey.png", "grey.png", "--photons", "0"], "photons.*found 0"),
-        (["simulate", "grey.png", "grey.png", "--read-noise", "-1"], "read_noise.*found -1"),
-        (["simulate", "grey.png", "grey.png", "--seed", "-1"], "seed.*found -1"),
+        (["junctions", "gray.png", "--preset", "nice"], "'nice'"),
+        (["junctions", "gray.png", "--set", "p1=20"], "--set.*'p1'"),  # a setting, but of the matching
+        (["junctions", "gray.png", "--device", "tpu"], "'tpu'"),
+        (["simulate", "absent.png", "gray.png"], "left image.*absent.png"),
+        (["simulate", "gray.png", "smaller.png"], "left and right"),
+        (["simulate", "gray.png", "gray.png", "--photons", "0"], "photons.*found 0"),
+        (["simulate", "gray.png", "gray.png", "--read-noise", "-1"], "read_noise.*found -1"),
+        (["simulate", "gray.png", "gray.png", "--seed", "-1"], "seed.*found -1"),
         (["simulate", "smaller.png", "bright.pfm"], "right image to simulate.*to 1.5"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -12,7 +12,7 @@ import hashlib, scotopic
 scene = scotopic.render_scene(width=96, height=64)
 noisy = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=0)
 result = scotopic.match(*noisy, preset="fast", device="cpu", max_disparity=32)
-maps = (result.disparity_all, result.right_disparity, result.confidence, result.left_boundaries, result.left_colours)
+maps = (result.disparity_all, result.right_disparity, result.confidence, result.left_boundaries, result.left_colors)
 print(hashlib.sha256(b"".join(each.tobytes() for each in maps)).hexdigest())
 """
 

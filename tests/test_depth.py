@@ -72,8 +72,8 @@ def test_known_pixels_of_middlebury_have_the_depth_of_the_formula(scene: str) ->
     depth = depth_from_disparity(truth, read_calibration(folder / "calib.txt"))
 
     for y, x in known:
-        millimetres = float(numbers["baseline"]) * focal / (float(truth[y, x]) + float(numbers["doffs"]))
-        assert depth[y, x] == pytest.approx(millimetres / 1000, rel=1e-6)
+        millimeters = float(numbers["baseline"]) * focal / (float(truth[y, x]) + float(numbers["doffs"]))
+        assert depth[y, x] == pytest.approx(millimeters / 1000, rel=1e-6)
 
 
 @given(
@@ -146,7 +146,7 @@ def test_what_is_averaged_over_patches_is_uncertain_beside_an_edge() -> None:
     assert sigma[4, 38] == pytest.approx(math.sqrt(1 / 12))  # both views say 10, far from the edge
     # Columns 19 to 23: one of five columns is 4, the others 10; partner at column 11 says 4.
     assert sigma[4, 21] == pytest.approx(math.sqrt(6**2 / 2 + 1 / 12 + 0.2 * 0.8 * 6**2))
-    assert np.isfinite(sigma[4, 13])  # the unknown neighbour is left out
+    assert np.isfinite(sigma[4, 13])  # the unknown neighbor is left out
     assert sigma[4, 13] == pytest.approx(math.sqrt(1 / 12), rel=1e-5)
 
 
@@ -166,7 +166,7 @@ def matched() -> scotopic.Match:
     return scotopic.match(scene.left, scene.right, preset="fast", max_disparity=32)
 
 
-def test_a_cloud_has_a_point_for_every_disparity_with_its_colour_and_confidence(matched: scotopic.Match) -> None:
+def test_a_cloud_has_a_point_for_every_disparity_with_its_color_and_confidence(matched: scotopic.Match) -> None:
     rig = Calibration(fx=192.0, fy=192.0, cx=95.5, cy=36.1, baseline=0.1)
 
     cloud = point_cloud(matched, rig)
@@ -179,23 +179,23 @@ def test_a_cloud_has_a_point_for_every_disparity_with_its_colour_and_confidence(
     np.testing.assert_allclose(192 * y / z + 36.1, rows, atol=1e-3)
     np.testing.assert_allclose(192 * 0.1 / z, matched.disparity[rows, columns], rtol=1e-5)
     np.testing.assert_array_equal(cloud.confidence, matched.confidence[rows, columns])
-    np.testing.assert_allclose(cloud.colours / 255, matched.left_image[rows, columns], atol=0.5 / 255 + 1e-6)
+    np.testing.assert_allclose(cloud.colors / 255, matched.left_image[rows, columns], atol=0.5 / 255 + 1e-6)
 
 
-def test_a_cloud_takes_colours_of_another_picture_and_leaves_out_what_is_far_or_unsure(matched: scotopic.Match) -> None:
+def test_a_cloud_takes_colors_of_another_picture_and_leaves_out_what_is_far_or_unsure(matched: scotopic.Match) -> None:
     rig = Calibration(fx=192.0, fy=192.0, cx=95.5, cy=36.1, baseline=0.1)
-    grey = np.full(matched.disparity.shape, 0.2, np.float32)
+    gray = np.full(matched.disparity.shape, 0.2, np.float32)
     everything = point_cloud(matched, rig)
     limit = float(np.median(everything.points[:, 2]))
 
-    near = point_cloud(matched, rig, grey, max_depth=limit, min_confidence=0.5)
+    near = point_cloud(matched, rig, gray, max_depth=limit, min_confidence=0.5)
 
     assert 0 < len(near) < len(everything)
     assert near.points[:, 2].max() <= limit
     assert near.confidence.min() >= 0.5
-    assert (near.colours == 51).all()  # 0.2 of 255
+    assert (near.colors == 51).all()  # 0.2 of 255
     with pytest.raises(InputError, match="192 x 96"):
-        point_cloud(matched, rig, grey[:-1])
+        point_cloud(matched, rig, gray[:-1])
 
 
 def test_a_cloud_is_saved_and_loaded_and_not_overwritten(matched: scotopic.Match, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_cloud_is_saved_and_loaded_and_not_overwritten(matched: scotopic.Match
     cloud.save(path)
     back = PointCloud.load(path)
 
-    for name in ("points", "colours", "confidence"):
+    for name in ("points", "colors", "confidence"):
         np.testing.assert_array_equal(getattr(back, name), getattr(cloud, name))
     with pytest.raises(OutputError, match="already there"):
         cloud.save(path)

@@ -98,7 +98,7 @@ def test_the_cloud_has_the_points_of_the_depth(results: tuple[Path, Result]) -> 
     cloud = read_ply(results[0] / "cloud.ply")
 
     np.testing.assert_array_equal(cloud.points[:, 2], depth[np.isfinite(depth)])
-    assert cloud.colours is not None
+    assert cloud.colors is not None
     assert cloud.confidence is not None
 
 

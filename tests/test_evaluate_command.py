@@ -18,7 +18,7 @@ from scotopic.evaluation.metrics import score
 from scotopic.io import read_pfm, write_pfm, write_png
 from scotopic.matching import Reason
 from scotopic.result import Match
-from scotopic.settings import resolve
+from scotopic.settings import make_settings
 
 SHAPE = (24, 36)
 
@@ -136,12 +136,12 @@ def test_a_folder_of_match_and_its_npz_bring_every_answer_and_their_confidence(
 ) -> None:
     image = np.zeros((*SHAPE, 1), np.float32)
     reason = np.where(np.isnan(maps["prediction"]), Reason.LEFT_RIGHT, Reason.OK).astype(np.uint8)
-    empty = Match.empty(image, image, resolve("paper", max_disparity=16), Reason.NO_STRUCTURE)
+    empty = Match.empty(image, image, make_settings("paper", max_disparity=16), Reason.NO_STRUCTURE)
     kept = {
         name: getattr(empty, name)
         for name in (
             *("right_disparity", "left_image", "right_image", "left_boundaries", "right_boundaries"),
-            *("left_colours", "right_colours", "settings"),
+            *("left_colors", "right_colors", "settings"),
         )
     }
     match = Match(
@@ -255,7 +255,7 @@ def make_bad_files(folder: Path) -> None:
     (folder / "nothing").mkdir()
     write_pfm(folder / "smaller.pfm", np.ones((SHAPE[0] - 1, SHAPE[1]), np.float32))
     write_pfm(folder / "unknown.pfm", np.full(SHAPE, np.inf, np.float32))
-    write_pfm(folder / "colour.pfm", np.ones((*SHAPE, 3), np.float32))
+    write_pfm(folder / "color.pfm", np.ones((*SHAPE, 3), np.float32))
     write_png(folder / "bytes.png", np.ones(SHAPE, np.uint8))
     write_png(folder / "dark.png", np.full(SHAPE, 128, np.uint8))
     assert cv2.imwrite(str(folder / "alpha.png"), np.ones((*SHAPE, 4), np.uint8))
@@ -274,7 +274,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "other keys": (["keys.npz", "truth.pfm"], "keys.npz.*no 'disparity'"),
     "stack": (["stack.npz", "truth.pfm"], "stack.npz.*shape"),
     "words": (["words.npz", "truth.pfm"], "words.npz.*type"),
-    "colour": (["colour.pfm", "truth.pfm"], "colour.pfm.*one channel"),
+    "color": (["color.pfm", "truth.pfm"], "color.pfm.*one channel"),
     "alpha": (["alpha.png", "truth.pfm"], "alpha.png.*alpha"),
     "8 bits": (["bytes.png", "truth.pfm"], "bytes.png.*8 bits.*--png-scale"),
     "wrong size": (["prediction.pfm", "smaller.pfm"], "smaller.pfm.*36 x 23 px.*36 x 24 px.*prediction.pfm"),

@@ -19,7 +19,7 @@ from scotopic.evidence.solve import reference_costs, reference_costs_along, solv
 from scotopic.evidence.volume import Features, blurs, join, reference_volume
 from scotopic.matching import Reason
 from scotopic.sensor.estimate import NoiseCurve
-from scotopic.settings import EvidenceSettings, MatchingSettings, resolve
+from scotopic.settings import EvidenceSettings, MatchingSettings, make_settings
 
 SETTINGS = EvidenceSettings()
 random = np.random.default_rng
@@ -63,7 +63,7 @@ class TestNoise:
         assert constant == pytest.approx(ROUNDING)
         assert slope > 0
 
-    def test_after_stabilising_noise_is_as_said_in_dark_and_bright(self) -> None:
+    def test_after_stabilizing_noise_is_as_said_in_dark_and_bright(self) -> None:
         a, b = 1e-4, 0.01
         ramp = np.linspace(0.02, 0.9, 240, dtype=np.float32)[None, :, None] * np.ones((160, 1, 1), np.float32)
         views = [
@@ -72,7 +72,7 @@ class TestNoise:
         ]
 
         light = measure_light(engine, views, SETTINGS)
-        noise = light.stabilised(views[0]) - light.stabilised(ramp)
+        noise = light.stabilized(views[0]) - light.stabilized(ramp)
 
         assert light.slope == pytest.approx(b, rel=0.1)
         assert light.constant == pytest.approx(a, abs=b * 0.02)  # it matters only beside the light of the darkest part
@@ -84,14 +84,14 @@ class TestNoise:
 
         light = measure_light(engine, views, SETTINGS)
 
-        assert light.stabilised(views[0]) is views[0]
+        assert light.stabilized(views[0]) is views[0]
         assert light.recorded(views[0]) is views[0]
         assert light.variance == pytest.approx(0.01, rel=0.1)
 
     def test_recorded_values_come_back(self) -> None:
         light, values = Light(0.001, 0.02, 7.0, 1 / 49), np.linspace(0, 1, 11)
 
-        np.testing.assert_allclose(light.recorded(light.stabilised(values)), values, atol=1e-12)
+        np.testing.assert_allclose(light.recorded(light.stabilized(values)), values, atol=1e-12)
 
     def test_an_image_too_small_for_a_curve_has_a_noise_all_the_same(self) -> None:
         views = [random(seed).random((12, 12, 3), np.float32) for seed in (0, 1)]
@@ -166,7 +166,7 @@ class TestChannels:
 
     def test_the_image_counts_by_its_light(self) -> None:
         pairs = [shifted_pair(2, noise=noise) for noise in (0.01, 2.0)]
-        clear, dark = (clarity(engine, pair, resolve("best")) for pair in pairs)
+        clear, dark = (clarity(engine, pair, make_settings("best")) for pair in pairs)
         weights = [gather(engine, pair, SETTINGS)[-1].weight for pair in pairs]
 
         assert clear > 10 > 1 > dark
@@ -175,7 +175,7 @@ class TestChannels:
     def test_noise_that_is_not_white_is_measured_in_the_quiet_parts(self) -> None:
         grains = random(2).standard_normal((2, 64, 96, 1)).astype(np.float32)
         views = [engine.blurred(each, 1.5) for each in grains]  # demosaiced noise, and nothing else
-        white = float(views[0].var()) / 10  # what differences of neighbours make of it
+        white = float(views[0].var()) / 10  # what differences of neighbors make of it
         flat = np.zeros_like(views[0])
 
         pair = with_its_noise(engine, Pair(*views, flat, flat, white), SETTINGS)
@@ -280,8 +280,8 @@ class TestSolving:
         # (4 - 2) / (2 (4 - 2 + 2)) = 1/4; nothing beyond the ends, nothing where all is flat
         np.testing.assert_array_equal(found, np.float32([[12.25, 10, 14, 10]]))
 
-    def test_the_clearer_the_images_the_less_a_pixel_needs_its_neighbours(self) -> None:
-        settings = resolve("best", p1=40, p2=800, cross_window=3.0, band_window=1.5, confidence_reach=4.0)
+    def test_the_clearer_the_images_the_less_a_pixel_needs_its_neighbors(self) -> None:
+        settings = make_settings("best", p1=40, p2=800, cross_window=3.0, band_window=1.5, confidence_reach=4.0)
         found = [eased(settings, clear) for clear in (0.1, 1.0, 16.0)]
 
         assert found[0] is found[1] is settings
@@ -315,7 +315,7 @@ class TestAlongSurfaces:
         truth = 2 + np.float32(0.4) * y + np.float32(0.2) * x
         off = np.abs(np.arange(candidates)[:, None, None] - truth)
         volume = np.minimum(off, 3).astype(np.float32) + random(2).normal(0, 2.5, (candidates, height, width))
-        settings = resolve("best", p1=2000, p2=20000, max_disparity=candidates)
+        settings = make_settings("best", p1=2000, p2=20000, max_disparity=candidates)
         assert settings.evidence is not None
         matching, unit = steps("matching", "cpu"), engine.spread(volume.astype(np.float32))
 
@@ -424,7 +424,7 @@ class TestSizes:
 
         np.testing.assert_array_equal(found, [[2, 3.5], [6.5, 8]])  # (0 1 3 4), (2 2 5 5), (6 7 6 7), (8 8 8 8)
 
-    def test_enlarging_puts_averages_at_their_centres(self) -> None:
+    def test_enlarging_puts_averages_at_their_centers(self) -> None:
         ramp = np.float32([[0, 1, 2, 3]])
 
         found = engine.enlarged(ramp, 2, (2, 7))

@@ -14,7 +14,7 @@ from scotopic.device import steps, to_device, to_numpy
 from scotopic.evidence.planes import reference_planes
 from scotopic.evidence.solve import reference_costs, reference_costs_along
 from scotopic.evidence.volume import Features
-from scotopic.settings import MatchingSettings, resolve
+from scotopic.settings import MatchingSettings, make_settings
 
 pytest.importorskip("cv2", reason="the CPU's steps blur with OpenCV, which is not installed")
 pytestmark = pytest.mark.parametrize("device", [CUDA])
@@ -74,7 +74,7 @@ def test_what_is_measured_of_a_pair_is_the_same(device: str, channels: int) -> N
     assert_maps_agree(back(gpu.turned(there[0], axes)), cpu.turned(left, axes), 1e-5)
     assert_maps_agree(back(gpu.weighed(there[0], weights)), cpu.weighed(left, weights), 1e-5)
     assert_maps_agree(back(gpu.local_signal(there[0], 2.0, 0.1)), cpu.local_signal(left, 2.0, 0.1), 1e-5)
-    evidence = resolve("best").evidence
+    evidence = make_settings("best").evidence
     for variance in (1e-4, 0.05):
         expected = cpu.signal_to_noise(left, variance, evidence)
         np.testing.assert_allclose(gpu.signal_to_noise(there[0], variance, evidence), expected, rtol=1e-3, atol=1e-5)
@@ -85,7 +85,7 @@ def test_what_is_measured_of_a_pair_is_the_same(device: str, channels: int) -> N
 def test_noise_is_measured_in_the_same_blocks(device: str, shape: tuple[int, int], channels: int) -> None:
     cpu, gpu = both(device)
     images = [picture(*shape, channels, seed=seed) for seed in (0, 1)]
-    images[0][:20] = 0.25  # blocks of one colour do not count
+    images[0][:20] = 0.25  # blocks of one color do not count
 
     for found, expected in zip(gpu.block_statistics(on(device, *images)), cpu.block_statistics(images), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -162,7 +162,7 @@ def test_what_lies_between_candidates_and_between_views_is_found_alike(device: s
     assert_maps_agree(np.nan_to_num(found, posinf=0), np.nan_to_num(apart, posinf=0), 1e-6)
     assert_maps_agree(back(gpu.fused(*on(device, left, right))), cpu.fused(left, right), 1e-6)
     margin = random(6).random((9, 12), np.float32)
-    evidence = resolve("best").evidence
+    evidence = make_settings("best").evidence
     assert_maps_agree(back(gpu.agreed(*on(device, margin), evidence)), cpu.agreed(margin, evidence), 1e-5)
     assert_maps_agree(back(gpu.sureness(*on(device, margin, apart), 0.5)), cpu.sureness(margin, apart, 0.5), 1e-6)
     settings = MatchingSettings(max_disparity=16, min_confidence=0.4)
@@ -179,7 +179,7 @@ def test_planes_are_those_of_the_definition(device: str) -> None:
     surface = 0.2 * x - 0.1 * y + np.where(x > width // 2, 6, 0)
     disparity = (surface + random(7).normal(0, 0.3, surface.shape)).astype(np.float32)
     sure = random(8).random(surface.shape, np.float32)
-    evidence = resolve("best", plane_sigma=2.0 if not sized(device, 1, 0) else 8.0, plane_rounds=1).evidence
+    evidence = make_settings("best", plane_sigma=2.0 if not sized(device, 1, 0) else 8.0, plane_rounds=1).evidence
     assert evidence is not None
 
     found = back(gpu.planes(*on(device, disparity, sure), evidence))

@@ -111,7 +111,7 @@ class TestOtherMeans:
         result = scotopic.match(scene.left, scene.right, "fast", fill=fill, **chosen)
 
         ((image, disparity, confidence),) = seen
-        np.testing.assert_array_equal(image, result.left_colours)
+        np.testing.assert_array_equal(image, result.left_colors)
         np.testing.assert_array_equal(disparity, result.disparity)
         np.testing.assert_array_equal(confidence, result.confidence)
         assert result.filled.dtype == np.float32

@@ -12,7 +12,7 @@ from pictures import as_planes, draw_blocks
 from scotopic.device import cpu_kernels, steps, to_numpy
 from scotopic.errors import InputError
 from scotopic.junctions import Junctions, fit_junctions
-from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
+from scotopic.junctions.geometry import distances, reconstruction, wedge_colors, wedges
 from scotopic.junctions.grid import patch_axis, spans
 from scotopic.settings import JunctionSettings
 
@@ -28,7 +28,7 @@ def changed(settings: JunctionSettings, **values: object) -> JunctionSettings:
 
 
 def assert_same_bits(first: Junctions, second: Junctions) -> None:
-    for name in ("parameters", "boundary_map", "colour_map"):
+    for name in ("parameters", "boundary_map", "color_map"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
 
 
@@ -47,7 +47,7 @@ def test_the_schedule_is_that_of_the_method(
     for step in range(1, refine_steps + 1):
         share = (step - 1) / (refine_steps - 1)
         weights = share * 0.5, share * 0.1  # lb = 0.5 f, lc = 0.1 f, f from 0 to 1
-        before = field.colour_map
+        before = field.color_map
         if step % search_every == 0:
             field.search(*weights)
             field.rebuild(0, *weights)
@@ -59,10 +59,10 @@ def test_the_schedule_is_that_of_the_method(
     np.testing.assert_array_equal(result.parameters, field.parameters)
     if refine_steps % search_every == 0:  # the last maps come from the last search
         np.testing.assert_array_equal(result.boundary_map, field.boundary_map)
-        np.testing.assert_array_equal(result.colour_map, np.moveaxis(field.colour_map, 0, -1))
+        np.testing.assert_array_equal(result.color_map, np.moveaxis(field.color_map, 0, -1))
     else:  # the maps of a gradient step are those before it; the result's are those of its parameters
         assert not np.array_equal(result.boundary_map, field.boundary_map)
-    assert not np.array_equal(before, field.colour_map)
+    assert not np.array_equal(before, field.color_map)
 
 
 @on_each_device
@@ -77,7 +77,7 @@ def test_without_refinement_the_maps_are_plain(device: str) -> None:
     result = fit_junctions(picture, changed(SEARCH_ONLY, search_steps=search_steps), device=device)
 
     np.testing.assert_array_equal(result.parameters, field.parameters)
-    np.testing.assert_array_equal(result.colour_map, np.moveaxis(field.colour_map, 0, -1))
+    np.testing.assert_array_equal(result.color_map, np.moveaxis(field.color_map, 0, -1))
 
 
 @on_each_device
@@ -157,7 +157,7 @@ def test_refined_tiles_with_a_small_margin_differ_little(device: str) -> None:
     tiled = fit_junctions(picture, changed(REFINED, tile=8, tile_margin=3), device=device)
 
     assert_maps_agree(tiled.boundary_map, untiled.boundary_map, 0.05, outliers=0.05)
-    assert_maps_agree(tiled.colour_map, untiled.colour_map, 0.02, outliers=0.05)
+    assert_maps_agree(tiled.color_map, untiled.color_map, 0.02, outliers=0.05)
 
 
 @pytest.mark.parametrize(("count", "tile", "margin"), [(1, 1, 0), (10, 4, 2), (9, 3, 0), (128, 128, 8), (130, 128, 8)])
@@ -194,11 +194,11 @@ def test_an_image_is_padded_to_whole_patches_by_its_edge_and_the_maps_are_croppe
     (planes,) = to_numpy(steps("junctions", device).to_planes([picture], settings)[0])
     np.testing.assert_array_equal(planes, as_planes(padded))
     assert result.boundary_map.shape == shape
-    assert result.colour_map.shape == (*shape, 3)
+    assert result.color_map.shape == (*shape, 3)
     assert result.parameters.shape == ((height + down - 12) // 4 + 1, (width + right - 12) // 4 + 1, 5)
     np.testing.assert_array_equal(result.parameters, whole.parameters)
     np.testing.assert_array_equal(result.boundary_map, whole.boundary_map[:height, :width])
-    np.testing.assert_array_equal(result.colour_map, whole.colour_map[:height, :width])
+    np.testing.assert_array_equal(result.color_map, whole.color_map[:height, :width])
 
 
 @on_each_device
@@ -231,9 +231,9 @@ def test_binning_fits_the_means_of_pixels_at_the_means_of_their_places(device: s
 
     apart = np.abs(result.parameters - field.parameters).max(axis=-1)
     assert_maps_agree(apart, np.zeros_like(apart), 1e-9, outliers=0.02)
-    # The maps are drawn at full size all the same, in the colours of the full image.
+    # The maps are drawn at full size all the same, in the colors of the full image.
     plain = plain_map_of(device, picture, result.parameters, changed(settings, binning=1))
-    assert_maps_agree(result.colour_map, plain, 1e-6 if device == "cpu" else 1e-4)
+    assert_maps_agree(result.color_map, plain, 1e-6 if device == "cpu" else 1e-4)
 
 
 @on_each_real_device
@@ -251,25 +251,25 @@ def test_an_edge_is_found_where_it_is(device: str, binning: int) -> None:
     assert_maps_agree(strongest, np.full(48, 32.5), 1.5)
     assert field.boundary_map[:, 31:35].max(axis=1).mean() > 0.4  # b within a pixel, 2/15 of the half patch, is 0.36
     assert np.median(field.boundary_map[:, :20]) < 0.1
-    assert_maps_agree(field.colour_map[:, :31], np.full((48, 31, 1), 0.25), 0.03, outliers=0.05)
-    assert_maps_agree(field.colour_map[:, 35:], np.full((48, 29, 1), 0.75), 0.03, outliers=0.05)
+    assert_maps_agree(field.color_map[:, :31], np.full((48, 31, 1), 0.25), 0.03, outliers=0.05)
+    assert_maps_agree(field.color_map[:, 35:], np.full((48, 29, 1), 0.75), 0.03, outliers=0.05)
 
 
 @on_each_real_device
-def test_grey_in_three_channels_is_fitted_as_grey(device: str) -> None:
-    grey = draw_blocks(36, 44, 1, noise=0.2)
+def test_gray_in_three_channels_is_fitted_as_gray(device: str) -> None:
+    gray = draw_blocks(36, 44, 1, noise=0.2)
 
-    one = fit_junctions(grey, SEARCH_ONLY, device=device)
-    three = fit_junctions(np.repeat(grey, 3, axis=2), SEARCH_ONLY, device=device)
+    one = fit_junctions(gray, SEARCH_ONLY, device=device)
+    three = fit_junctions(np.repeat(gray, 3, axis=2), SEARCH_ONLY, device=device)
 
     # The objective is three times as large everywhere, so the same candidates win.
     apart = np.abs(one.parameters - three.parameters).max(axis=-1)
     assert_maps_agree(apart, np.zeros_like(apart), 1e-9, outliers=0.05)
-    assert_maps_agree(three.colour_map, np.repeat(one.colour_map, 3, axis=2), 0.01, outliers=0.05)
+    assert_maps_agree(three.color_map, np.repeat(one.color_map, 3, axis=2), 0.01, outliers=0.05)
 
 
 @on_each_device
-def test_the_plain_map_is_the_mean_of_reconstructions_in_plain_colours(device: str) -> None:
+def test_the_plain_map_is_the_mean_of_reconstructions_in_plain_colors(device: str) -> None:
     settings = JunctionSettings(patch_size=8, stride=8)
     picture = draw_blocks(16, 16, 3, noise=0.1)
     parameters = np.random.default_rng(0).uniform(-1, 1, (2, 2, 5))
@@ -279,7 +279,7 @@ def test_the_plain_map_is_the_mean_of_reconstructions_in_plain_colours(device: s
     for i, j in np.ndindex(2, 2):  # patches side by side: the mean is over one of them
         here = slice(8 * i, 8 * i + 8), slice(8 * j, 8 * j + 8)
         u = wedges(*distances(parameters[i, j], 8))
-        assert_maps_agree(result[here], reconstruction(u, wedge_colours(u, picture[here].astype(np.float64))), 1e-4)
+        assert_maps_agree(result[here], reconstruction(u, wedge_colors(u, picture[here].astype(np.float64))), 1e-4)
 
 
 def test_progress_rises_to_the_end() -> None:
@@ -293,10 +293,10 @@ def test_progress_rises_to_the_end() -> None:
 
 
 def test_a_picture_of_the_structure_is_dark_on_boundaries_and_uses_the_full_range() -> None:
-    colours = np.linspace(0.4, 0.6, 64 * 64, dtype=np.float32).reshape(64, 64, 1)
+    colors = np.linspace(0.4, 0.6, 64 * 64, dtype=np.float32).reshape(64, 64, 1)
     boundaries = np.zeros((64, 64), np.float32)
     boundaries[:, 20] = 1
-    field = Junctions(np.zeros((1, 1, 5)), boundaries, colours, JunctionSettings())
+    field = Junctions(np.zeros((1, 1, 5)), boundaries, colors, JunctionSettings())
 
     picture, without = field.render(), field.render(boundaries=False)
 

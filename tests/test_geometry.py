@@ -14,7 +14,7 @@ from scotopic.junctions.geometry import (
     reconstruction,
     sector_angles,
     soft_step,
-    wedge_colours,
+    wedge_colors,
     wedges,
 )
 
@@ -151,35 +151,35 @@ def test_the_boundary_follows_all_three_rays_of_a_junction_and_nothing_else() ->
     np.testing.assert_array_equal(b > 0.999, ones)
 
 
-def test_plain_colours_are_means_weighted_by_the_wedges() -> None:
+def test_plain_colors_are_means_weighted_by_the_wedges() -> None:
     random = np.random.default_rng(2)
     u = wedges_of(random_junctions(4, seed=3), 9)
     image = random.random((4, 9, 9, 3))
 
-    colours = wedge_colours(u, image)
+    colors = wedge_colors(u, image)
 
     for patch, wedge in np.ndindex(4, 3):
         expected = np.average(image[patch].reshape(-1, 3), axis=0, weights=u[patch, wedge].ravel())
-        np.testing.assert_allclose(colours[patch, wedge], expected, rtol=1e-6)
+        np.testing.assert_allclose(colors[patch, wedge], expected, rtol=1e-6)
 
 
-def test_colours_that_lean_on_the_map_solve_the_weighted_least_squares() -> None:
+def test_colors_that_lean_on_the_map_solve_the_weighted_least_squares() -> None:
     random = np.random.default_rng(4)
     u = wedges_of(random_junctions(3, seed=5), 8)
-    image, colour_map = random.random((2, 3, 8, 8, 1))
+    image, color_map = random.random((2, 3, 8, 8, 1))
 
-    colours = wedge_colours(u, image, colour_map, 0.3)
+    colors = wedge_colors(u, image, color_map, 0.3)
 
     for patch, wedge in np.ndindex(3, 3):
-        # c minimises sum u |I - c|^2 + lc sum u |G - c|^2
+        # c minimizes sum u |I - c|^2 + lc sum u |G - c|^2
         root = np.sqrt(np.concatenate([u[patch, wedge].ravel(), 0.3 * u[patch, wedge].ravel()]))
-        values = np.concatenate([image[patch].ravel(), colour_map[patch].ravel()])
+        values = np.concatenate([image[patch].ravel(), color_map[patch].ravel()])
         expected = np.linalg.lstsq(root[:, None], root * values, rcond=None)[0]
-        np.testing.assert_allclose(colours[patch, wedge], expected, rtol=1e-6)
+        np.testing.assert_allclose(colors[patch, wedge], expected, rtol=1e-6)
 
 
-def test_the_colour_of_an_empty_wedge_is_finite() -> None:
-    assert_maps_agree(wedge_colours(np.zeros((3, 2, 2)), np.ones((2, 2, 1))), np.zeros((3, 1)), 0.0)
+def test_the_color_of_an_empty_wedge_is_finite() -> None:
+    assert_maps_agree(wedge_colors(np.zeros((3, 2, 2)), np.ones((2, 2, 1))), np.zeros((3, 1)), 0.0)
 
 
 def test_a_patch_painted_by_its_own_junction_has_no_data_term() -> None:
@@ -189,7 +189,7 @@ def test_a_patch_painted_by_its_own_junction_has_no_data_term() -> None:
     across = EDGE + np.array([0, 0, 0, 0.0625, 0])
 
     assert objective(across, hard) < 0.02 < objective(CORNER, hard)
-    # Not zero: colours are means, and soft wedges mix them.
+    # Not zero: colors are means, and soft wedges mix them.
     assert objective(CORNER, image) < 1e-3
 
 
@@ -204,11 +204,11 @@ class TestFourPixels:
     P = ((A, 1 - A), (A, 1 - A))  # h(d13)
     Q = ((1 - A, 1 - A), (1 - A, A))  # h(d42)
     IMAGE = np.array([[[0.0], [1.0]], [[0.25], [0.75]]])
-    COLOUR_MAP = np.array([[[0.5], [0.5]], [[0.0], [1.0]]])
+    COLOR_MAP = np.array([[[0.5], [0.5]], [[0.0], [1.0]]])
     BOUNDARY_MAP = np.array([[0.5, 0.0], [1.0, 0.25]])
 
-    def by_hand(self, colour_weight: float) -> tuple[float, float]:
-        """Data term and colour term, pixel by pixel."""
+    def by_hand(self, color_weight: float) -> tuple[float, float]:
+        """Data term and color term, pixel by pixel."""
         pixels = [(i, j) for i in range(2) for j in range(2)]
         u = {
             (i, j): (1 - self.P[i][j], self.P[i][j] * (1 - self.Q[i][j]), self.P[i][j] * self.Q[i][j])
@@ -216,10 +216,10 @@ class TestFourPixels:
         }
         c = []
         for k in range(3):
-            total = sum(u[at][k] * (self.IMAGE[at][0] + colour_weight * self.COLOUR_MAP[at][0]) for at in pixels)
-            c.append(total / ((1 + colour_weight) * sum(u[at][k] for at in pixels)))
+            total = sum(u[at][k] * (self.IMAGE[at][0] + color_weight * self.COLOR_MAP[at][0]) for at in pixels)
+            c.append(total / ((1 + color_weight) * sum(u[at][k] for at in pixels)))
         data = sum((self.IMAGE[at][0] - sum(u[at][k] * c[k] for k in range(3))) ** 2 for at in pixels) / 4
-        lean = sum(u[at][k] * (c[k] - self.COLOUR_MAP[at][0]) ** 2 for at in pixels for k in range(3)) / 4
+        lean = sum(u[at][k] * (c[k] - self.COLOR_MAP[at][0]) ** 2 for at in pixels for k in range(3)) / 4
         return data, lean
 
     def test_the_data_term(self) -> None:
@@ -230,9 +230,9 @@ class TestFourPixels:
         assert data == pytest.approx((1 / 8) ** 2, rel=0.01)
 
     def test_channels_are_summed_not_averaged(self) -> None:
-        colour = np.concatenate([self.IMAGE, 0.5 * self.IMAGE, 0 * self.IMAGE], axis=-1)
+        color = np.concatenate([self.IMAGE, 0.5 * self.IMAGE, 0 * self.IMAGE], axis=-1)
 
-        assert objective(EDGE, colour) == pytest.approx(1.25 * objective(EDGE, self.IMAGE), rel=1e-9)
+        assert objective(EDGE, color) == pytest.approx(1.25 * objective(EDGE, self.IMAGE), rel=1e-9)
 
     def test_the_boundary_term(self) -> None:
         value = objective(EDGE, self.IMAGE, boundary_map=self.BOUNDARY_MAP, boundary_weight=0.5)
@@ -241,12 +241,12 @@ class TestFourPixels:
         expected = 0.5 * sum((1 / 401 - b) ** 2 for b in (0.5, 0.0, 1.0, 0.25)) / 4
         assert value - objective(EDGE, self.IMAGE) == pytest.approx(expected, abs=1e-9)
 
-    def test_the_colour_term_and_the_colours_that_lean_on_the_map(self) -> None:
+    def test_the_color_term_and_the_colors_that_lean_on_the_map(self) -> None:
         data, lean = self.by_hand(0.25)
 
-        value = objective(EDGE, self.IMAGE, colour_map=self.COLOUR_MAP, colour_weight=0.25)
+        value = objective(EDGE, self.IMAGE, color_map=self.COLOR_MAP, color_weight=0.25)
 
         assert value == pytest.approx(data + 0.25 * lean, abs=1e-9)
 
     def test_terms_of_no_weight_are_not_there(self) -> None:
-        assert objective(EDGE, self.IMAGE, self.BOUNDARY_MAP, self.COLOUR_MAP) == objective(EDGE, self.IMAGE)
+        assert objective(EDGE, self.IMAGE, self.BOUNDARY_MAP, self.COLOR_MAP) == objective(EDGE, self.IMAGE)

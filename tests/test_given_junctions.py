@@ -20,7 +20,7 @@ def pair() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def fields(pair: tuple[np.ndarray, np.ndarray]) -> tuple[Junctions, Junctions]:
-    settings = scotopic.resolve("fast", **QUICK).junctions
+    settings = scotopic.make_settings("fast", **QUICK).junctions
     return tuple(scotopic.fit_junctions(image, settings, device="cpu") for image in pair)
 
 
@@ -50,7 +50,7 @@ def test_junctions_of_another_size_are_refused_with_both_sizes(pair, fields) -> 
 
 
 def test_junctions_fitted_differently_are_refused(pair, fields) -> None:
-    other = scotopic.fit_junctions(pair[1], scotopic.resolve("fast", **{**QUICK, "candidates": 5}).junctions)
+    other = scotopic.fit_junctions(pair[1], scotopic.make_settings("fast", **{**QUICK, "candidates": 5}).junctions)
 
     with pytest.raises(InputError, match="different settings"):
         scotopic.match(*pair, "fast", junctions=(fields[0], other), max_disparity=24)

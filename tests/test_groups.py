@@ -24,7 +24,7 @@ random = np.random.default_rng
 
 
 def stripes(height: int, width: int, channels: int = 3) -> np.ndarray:
-    """A texture that repeats every seven pixels, in colours of its own."""
+    """A texture that repeats every seven pixels, in colors of its own."""
     phase = 2 * np.pi * (np.arange(width) + 0.6 * np.arange(height)[:, None]) / 7
     return (0.5 + 0.2 * np.sin(phase)[..., None] * np.linspace(1, 0.4, channels)).astype(np.float32)
 

@@ -53,7 +53,7 @@ def test_png_files_hold_exactly_what_was_written(tmp_path: Path, shape: tuple[in
     assert [path.name for path in tmp_path.iterdir()] == ["image.png"]
 
 
-def test_colours_are_red_green_blue_in_memory(tmp_path: Path) -> None:
+def test_colors_are_red_green_blue_in_memory(tmp_path: Path) -> None:
     image = np.array([[RED, GREEN, BLUE]], dtype=np.uint8)
 
     write_png(tmp_path / "ours.png", image)
@@ -134,11 +134,11 @@ def test_the_message_names_the_file(tmp_path: Path) -> None:
 
 def test_alpha_is_refused_with_the_advice_to_remove_it(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "rgba.png"), np.zeros((3, 4, 4), np.uint8))
-    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 4, 0, 0, 0))  # colour type 4: grey and alpha
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 4, 0, 0, 0))  # color type 4: gray and alpha
     pixels = png_chunk(b"IDAT", zlib.compress(b"\0\x10\xff\x20\xff"))
-    (tmp_path / "grey_alpha.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels + png_chunk(b"IEND", b""))
+    (tmp_path / "gray_alpha.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels + png_chunk(b"IEND", b""))
 
-    for name in ("rgba.png", "grey_alpha.png"):
+    for name in ("rgba.png", "gray_alpha.png"):
         with pytest.raises(InputError, match="remove alpha"):
             read_image(tmp_path / name)
 

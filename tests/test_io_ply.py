@@ -44,14 +44,14 @@ def test_what_is_written_is_read_back_bit_by_bit(
     tmp_path_factory: pytest.TempPathFactory, points: np.ndarray, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "round_trip.ply"
-    colours = data.draw(st.none() | npst.arrays(np.uint8, points.shape))
+    colors = data.draw(st.none() | npst.arrays(np.uint8, points.shape))
     confidence = data.draw(st.none() | npst.arrays(np.float32, len(points)))
 
-    write_ply(path, points, colours=colours, confidence=confidence)
+    write_ply(path, points, colors=colors, confidence=confidence)
     back = read_ply(path)
 
     assert back.points.tobytes() == points.tobytes()
-    for given_array, read in ((colours, back.colours), (confidence, back.confidence)):
+    for given_array, read in ((colors, back.colors), (confidence, back.confidence)):
         assert (read is None) == (given_array is None)
         if given_array is not None:
             assert read is not None
@@ -62,13 +62,13 @@ def test_a_reader_that_is_not_ours_opens_it(tmp_path: Path) -> None:
     trimesh = pytest.importorskip("trimesh", reason="needs trimesh: pip install trimesh, or the extra 'test'")
     random = np.random.default_rng(0)
     points = random.normal(size=(50, 3)).astype(np.float32)
-    colours = random.integers(0, 256, (50, 3), np.uint8)
+    colors = random.integers(0, 256, (50, 3), np.uint8)
 
-    write_ply(tmp_path / "cloud.ply", points, colours=colours, confidence=random.random(50).astype(np.float32))
+    write_ply(tmp_path / "cloud.ply", points, colors=colors, confidence=random.random(50).astype(np.float32))
     theirs = trimesh.load(tmp_path / "cloud.ply")
 
     np.testing.assert_array_equal(np.asarray(theirs.vertices, np.float32), points)
-    np.testing.assert_array_equal(np.asarray(theirs.colors)[:, :3], colours)
+    np.testing.assert_array_equal(np.asarray(theirs.colors)[:, :3], colors)
 
 
 def test_we_open_what_another_writer_writes(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
     write_ply(
         tmp_path / "cloud.ply",
         np.array([[1.0, 2.0, 3.0]]),
-        colours=np.array([[7, 8, 9]], np.uint8),
+        colors=np.array([[7, 8, 9]], np.uint8),
         confidence=np.array([0.5]),
     )
 
@@ -104,7 +104,7 @@ def test_doubles_other_properties_and_both_byte_orders_are_understood(tmp_path: 
     path = stored(tmp_path, header(*lines, "property double z", kind=f"binary_{order}_endian") + data.tobytes())
 
     np.testing.assert_array_equal(read_ply(path).points, [[1.5, -2.5, 3.25], [4, 5, 6]])
-    assert read_ply(path).colours is None
+    assert read_ply(path).colors is None
 
 
 def test_an_old_version_opens_and_a_newer_one_says_to_upgrade(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_an_absurd_count_is_refused_without_asking_for_the_memory(tmp_path: Path
         {"points": np.zeros((2, 3), int)},
         {"points": np.array([[0.0, np.nan, 0.0]])},
         {"points": np.array([[0.0, 1e300, 0.0]])},
-        {"points": np.zeros((2, 3)), "colours": np.zeros((2, 3))},
-        {"points": np.zeros((2, 3)), "colours": np.zeros((1, 3), np.uint8)},
+        {"points": np.zeros((2, 3)), "colors": np.zeros((2, 3))},
+        {"points": np.zeros((2, 3)), "colors": np.zeros((1, 3), np.uint8)},
         {"points": np.zeros((2, 3)), "confidence": np.zeros(3)},
     ],
 )

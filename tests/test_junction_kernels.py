@@ -11,7 +11,7 @@ from pictures import as_planes, draw_blocks
 
 from scotopic.device import steps, to_device, to_numpy
 from scotopic.junctions import reference
-from scotopic.junctions.geometry import distances, objective, reconstruction, wedge_colours, wedges
+from scotopic.junctions.geometry import distances, objective, reconstruction, wedge_colors, wedges
 from scotopic.settings import JunctionSettings
 
 GRIDS = [(40, 8), (20, 4), (21, 5), (12, 12)]  # patch size and stride
@@ -47,15 +47,15 @@ def disturb(field: FieldState, seed: int = 0) -> FieldState:
     parameters[..., 3:] = random.uniform(-0.8, 0.8, parameters[..., 3:].shape)
     boundary_map[:] = random.random(boundary_map.shape) ** 3
     field.parameters, field.boundary_map = parameters, boundary_map
-    colours = np.clip(field.planes + random.normal(0, 0.1, field.planes.shape), 0, 1)
-    field.colour_map = colours.astype(np.float32)
+    colors = np.clip(field.planes + random.normal(0, 0.1, field.planes.shape), 0, 1)
+    field.color_map = colors.astype(np.float32)
     return field
 
 
 def pictures_of(field: FieldState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Image, boundary map and colour map as the reference takes them."""
-    image, colours = (np.moveaxis(planes, 0, -1).astype(np.float64) for planes in (field.planes, field.colour_map))
-    return image, field.boundary_map.astype(np.float64), colours
+    """Image, boundary map and color map as the reference takes them."""
+    image, colors = (np.moveaxis(planes, 0, -1).astype(np.float64) for planes in (field.planes, field.color_map))
+    return image, field.boundary_map.astype(np.float64), colors
 
 
 def patch_objective(field: FieldState, parameters: np.ndarray, weights: tuple[float, float]) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_of_equal_candidates_the_first_is_kept(device: str) -> None:
 
     field.search()
 
-    # In a patch of one colour every candidate fits. The first angle offset is 0; the first vertex offset is -3, taken
+    # In a patch of one color every candidate fits. The first angle offset is 0; the first vertex offset is -3, taken
     # for x0, for y0, and along each of the three angles, all of which point along x.
     np.testing.assert_array_equal(field.parameters, [[[0, 0, 0, -3 - 3 * 3, -3]]])
 
@@ -226,30 +226,30 @@ MAP_GRIDS = list(itertools.product([*GRIDS, (40, 40), (9, 2)], (1, 3), (0.0, 0.1
 SMALL_MAP_GRIDS = [((12, 6), 1, 0.0), ((7, 3), 3, 0.1), ((8, 8), 3, 0.0), ((5, 2), 1, 0.1), ((9, 7), 1, 0.0)]
 
 
-@on_devices("grid, channels, colour_weight", MAP_GRIDS, SMALL_MAP_GRIDS)
+@on_devices("grid, channels, color_weight", MAP_GRIDS, SMALL_MAP_GRIDS)
 def test_the_global_maps_are_means_over_the_patches_that_contain_a_pixel(
-    device: str, grid: tuple[int, int], channels: int, colour_weight: float
+    device: str, grid: tuple[int, int], channels: int, color_weight: float
 ) -> None:
     field = disturb(make_field(device, grid, channels, *sized(device, (5, 11), (2, 3))))
-    image, _, colours = pictures_of(field)
-    boundary_map, colour_map = reference.global_maps(field.parameters, image, colours, colour_weight, field.settings)
+    image, _, colors = pictures_of(field)
+    boundary_map, color_map = reference.global_maps(field.parameters, image, colors, color_weight, field.settings)
 
-    field.rebuild(0, 0.0, colour_weight)
+    field.rebuild(0, 0.0, color_weight)
 
     assert_maps_agree(field.boundary_map, boundary_map, 1e-4)
-    assert_maps_agree(np.moveaxis(field.colour_map, 0, -1), colour_map, 1e-4)
+    assert_maps_agree(np.moveaxis(field.color_map, 0, -1), color_map, 1e-4)
 
 
-@on_devices("grid, channels, colour_weight", MAP_GRIDS[4:8], [((7, 3), 3, 0.1), ((12, 6), 1, 0.0)])
+@on_devices("grid, channels, color_weight", MAP_GRIDS[4:8], [((7, 3), 3, 0.1), ((12, 6), 1, 0.0)])
 def test_maps_drawn_from_parameters_alone_are_those_of_the_reference(
-    device: str, grid: tuple[int, int], channels: int, colour_weight: float
+    device: str, grid: tuple[int, int], channels: int, color_weight: float
 ) -> None:
     field = disturb(make_field(device, grid, channels, *sized(device, (5, 11), (2, 2))))
-    image, _, colours = pictures_of(field)
-    expected = reference.global_maps(field.parameters, image, colours, colour_weight, field.settings)
+    image, _, colors = pictures_of(field)
+    expected = reference.global_maps(field.parameters, image, colors, color_weight, field.settings)
 
     boundaries, painted = draw_maps(
-        device, field.planes, field.parameters, field.colour_map, colour_weight, field.settings
+        device, field.planes, field.parameters, field.color_map, color_weight, field.settings
     )
 
     assert_maps_agree(boundaries, expected[0], 1e-4)
@@ -276,7 +276,7 @@ def test_painted_patches_are_the_reconstructions_of_the_reference(device: str) -
     on_gpu, fit = steps("junctions", device), field.settings
     u = wedges(*distances(field.parameters, fit.patch_size))
     patches = reference.cut_patches(pictures_of(field)[0], fit)
-    expected = np.stack([reconstruction(u, wedge_colours(u, patches)), patches], axis=-1)
+    expected = np.stack([reconstruction(u, wedge_colors(u, patches)), patches], axis=-1)
     expected = np.moveaxis(expected, -2, 2).reshape(rows * columns, 3, -1, 2)  # each beside its raw pixel
 
     planes, parameters = (to_device(array[None], device) for array in (field.planes, field.parameters))
@@ -307,7 +307,7 @@ def test_the_maps_of_an_adam_step_are_those_before_it(device: str) -> None:
 
     assert (stepped.parameters != still.parameters).all()
     np.testing.assert_array_equal(stepped.boundary_map, still.boundary_map)
-    np.testing.assert_array_equal(stepped.colour_map, still.colour_map)
+    np.testing.assert_array_equal(stepped.color_map, still.color_map)
 
 
 @on_each_device
@@ -315,14 +315,14 @@ def test_views_side_by_side_do_not_see_each_other(device: str) -> None:
     grid, rows, columns = sized(device, ((20, 4), 3, 4), ((7, 3), 1, 1))
     alone = [disturb(make_field(device, grid, 3, rows, columns, seed=seed), seed) for seed in (1, 2)]
     together = FieldState(device, np.stack([field.planes for field in alone]), alone[0].settings)
-    for name in ("parameters", "boundary_map", "colour_map"):
+    for name in ("parameters", "boundary_map", "color_map"):
         setattr(together, name, np.stack([getattr(field, name) for field in alone]))
 
     for field in (*alone, together):
         field.rebuild(1, *WEIGHTS)
         field.search(*WEIGHTS)
 
-    for name in ("parameters", "gradients", "boundary_map", "colour_map", "moving"):
+    for name in ("parameters", "gradients", "boundary_map", "color_map", "moving"):
         for view, field in enumerate(alone):
             np.testing.assert_array_equal(getattr(together, name)[view], getattr(field, name), err_msg=name)
 
@@ -342,7 +342,7 @@ def test_a_patch_in_several_tiles_is_the_patch_in_one(device: str, monkeypatch: 
     assert_maps_agree(several.gradients, one.gradients, 1e-6)
     assert_maps_agree(several.parameters, one.parameters, 1e-6)
     assert_maps_agree(several.boundary_map, one.boundary_map, 1e-5)
-    assert_maps_agree(several.colour_map, one.colour_map, 1e-5)
+    assert_maps_agree(several.color_map, one.color_map, 1e-5)
 
 
 def run_a_while(device: str) -> list[bytes]:
@@ -354,7 +354,7 @@ def run_a_while(device: str) -> list[bytes]:
         field.rebuild(step, *WEIGHTS)
     field.search(*WEIGHTS)
     field.rebuild(0, *WEIGHTS)
-    return [a.tobytes() for a in (field.parameters, field.gradients, field.boundary_map, field.colour_map)]
+    return [a.tobytes() for a in (field.parameters, field.gradients, field.boundary_map, field.color_map)]
 
 
 def test_one_thread_two_threads_and_another_run_give_the_same_bits() -> None:

@@ -35,7 +35,7 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 MAPS = (
     "disparity", "disparity_all", "right_disparity", "confidence", "reason", "left_image", "right_image",
-    "left_boundaries", "right_boundaries", "left_colours", "right_colours",
+    "left_boundaries", "right_boundaries", "left_colors", "right_colors",
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_any_pair_gives_a_whole_match_and_is_left_as_it_was(
 
     shape, channels = pair[0].shape[:2], 3 if pair[0].ndim == 3 and pair[0].shape[2] == 3 else 1
     for name in MAPS:
-        expected = (*shape, channels) if name.endswith(("image", "colours")) else shape
+        expected = (*shape, channels) if name.endswith(("image", "colors")) else shape
         assert getattr(result, name).shape == expected, name
         assert getattr(result, name).dtype == (np.uint8 if name == "reason" else np.float32), name
     np.testing.assert_array_equal(np.isnan(result.disparity), result.reason != Reason.OK)
@@ -151,10 +151,10 @@ def test_any_pair_gives_a_whole_match_and_is_left_as_it_was(
     assert ((result.confidence >= 0) & (result.confidence <= 1)).all()
     for boundaries in (result.left_boundaries, result.right_boundaries):
         assert ((boundaries >= 0) & (boundaries <= 1.0001)).all()
-    for colours, image in ((result.left_colours, result.left_image), (result.right_colours, result.right_image)):
-        spread = max(float(np.ptp(image)), 1e-4)  # colours are weighted means of the image
-        assert colours.min() >= image.min() - 0.01 * spread - 1e-4
-        assert colours.max() <= image.max() + 0.01 * spread + 1e-4
+    for colors, image in ((result.left_colors, result.left_image), (result.right_colors, result.right_image)):
+        spread = max(float(np.ptp(image)), 1e-4)  # colors are weighted means of the image
+        assert colors.min() >= image.min() - 0.01 * spread - 1e-4
+        assert colors.max() <= image.max() + 0.01 * spread + 1e-4
     for view, copy in zip(pair, before, strict=True):
         np.testing.assert_array_equal(view, copy)
 
@@ -230,7 +230,7 @@ def test_what_lies_outside_the_right_view_is_not_kept() -> None:
 
 
 def test_a_match_is_the_parts_of_the_method_put_together(noisy_pair: tuple[np.ndarray, np.ndarray]) -> None:
-    chosen = scotopic.resolve("fast", patch_size=16, stride=4, max_disparity=24, refine_steps=5, mask_right=True)
+    chosen = scotopic.make_settings("fast", patch_size=16, stride=4, max_disparity=24, refine_steps=5, mask_right=True)
     fit, matching = chosen.junctions, chosen.matching
     views = []
     for image in noisy_pair:
@@ -253,8 +253,8 @@ def test_a_match_is_the_parts_of_the_method_put_together(noisy_pair: tuple[np.nd
         "disparity": checked.disparity,
         "disparity_all": left, "right_disparity": right, "confidence": checked.confidence, "reason": checked.reason,
         "left_image": noisy_pair[0], "right_image": noisy_pair[1], "left_boundaries": boundaries[0],
-        "right_boundaries": boundaries[1], "left_colours": views[0].junctions.colour_map,
-        "right_colours": views[1].junctions.colour_map,
+        "right_boundaries": boundaries[1], "left_colors": views[0].junctions.color_map,
+        "right_colors": views[1].junctions.color_map,
     }  # fmt: skip
     for name, values in expected.items():
         np.testing.assert_array_equal(getattr(result, name), values, err_msg=name)
@@ -291,7 +291,7 @@ def test_eight_bits_sixteen_bits_and_floats_agree() -> None:
     assert_same_match(scotopic.match(*(view / 255.0 for view in eight), **QUICK), expected)
 
 
-def test_grey_images_may_have_a_channel_or_none() -> None:
+def test_gray_images_may_have_a_channel_or_none() -> None:
     pair = shifted_pair(6, channels=1)
 
     assert_same_match(scotopic.match(*(view[..., 0] for view in pair), **QUICK), scotopic.match(*pair, **QUICK))
@@ -394,7 +394,7 @@ class TestBadImages:
         assert "NaN or infinite" in message
         assert "row 7, column 11" in message
 
-    def test_floats_of_another_scale_are_recognised(self, side: str) -> None:
+    def test_floats_of_another_scale_are_recognized(self, side: str) -> None:
         assert "divide by" in self.refused(side, 255 * good())
 
     def test_what_is_no_image_is_named_by_its_type(self, side: str) -> None:
@@ -508,7 +508,7 @@ def test_the_non_symmetric_cost_is_another_and_worse_one(
     one_term = match_noisy(noisy_pair, symmetric=False)
 
     assert not np.array_equal(one_term.disparity_all, noisy_match.disparity_all)
-    np.testing.assert_array_equal(one_term.left_colours, noisy_match.left_colours)
+    np.testing.assert_array_equal(one_term.left_colors, noisy_match.left_colors)
     truth = scotopic.render_scene(width=160, height=96).disparity_left
     errors = [np.abs(result.disparity_all - truth).mean() for result in (one_term, noisy_match)]
     assert errors[0] > errors[1]  # the paper's ablation: EPE 2.61 for 0.98

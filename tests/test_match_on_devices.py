@@ -41,13 +41,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def make_pair(device: str, channels: int, small: tuple[int, int] = (8, 11)) -> tuple[Pair, tuple[Junctions, Junctions]]:
     """A pair that whole patches do not cover, with junctions."""
     pair = random_pair(*sized(device, (41, 75), small), channels)
-    settings = scotopic.resolve("paper", patch_size=8, stride=4).junctions
+    settings = scotopic.make_settings("paper", patch_size=8, stride=4).junctions
     left, right = (random_junctions(image, settings, seed) for seed, image in enumerate(pair))
     return pair, (left, right)
 
 
 def settings_of(fields: tuple[Junctions, Junctions], **options: Any) -> Settings:
-    return replace(scotopic.resolve("paper", **options), junctions=fields[0].settings)
+    return replace(scotopic.make_settings("paper", **options), junctions=fields[0].settings)
 
 
 @on_devices(
@@ -83,10 +83,10 @@ def test_a_match_without_junctions_fits_them_first_as_one_does_alone(device: str
     result = scotopic.match(
         *pair, "paper", device=device, max_disparity=4, progress=lambda stage, _: heard.append(stage), **chosen
     )
-    alone = scotopic.fit_junctions(pair[0], scotopic.resolve("paper", **chosen).junctions, device=device)
+    alone = scotopic.fit_junctions(pair[0], scotopic.make_settings("paper", **chosen).junctions, device=device)
 
     np.testing.assert_array_equal(result.left_boundaries, alone.boundary_map)
-    np.testing.assert_array_equal(result.left_colours, alone.colour_map)
+    np.testing.assert_array_equal(result.left_colors, alone.color_map)
     assert result.disparity.shape == pair[0].shape[:2]
     assert ((result.disparity_all >= 0) & (result.disparity_all <= 3)).all()
     assert list(dict.fromkeys(heard)) == list(result.timings)
@@ -131,7 +131,7 @@ def test_tensors_give_a_match_of_tensors_with_the_bits_of_arrays(device: str, tm
 def test_a_match_of_tensors_is_saved_like_any_other(device: str, tmp_path: Path) -> None:
     pytest.importorskip("cv2", reason="needs OpenCV to write pictures")
     pair, _ = make_pair(device, 3)
-    empty = Match.empty(*pair, scotopic.resolve("fast", max_disparity=4), Reason.NO_STRUCTURE)
+    empty = Match.empty(*pair, scotopic.make_settings("fast", max_disparity=4), Reason.NO_STRUCTURE)
 
     empty.save(tmp_path / "arrays")
     empty.to_device(device).save(tmp_path / "tensors")
@@ -145,12 +145,12 @@ def test_a_match_of_tensors_is_saved_like_any_other(device: str, tmp_path: Path)
 @on_cuda
 def test_a_field_of_a_tensor_is_one_of_tensors(device: str) -> None:
     pair, _ = make_pair(device, 3)
-    settings = scotopic.resolve("paper", patch_size=8, stride=8, search_steps=0, refine_steps=0).junctions
+    settings = scotopic.make_settings("paper", patch_size=8, stride=8, search_steps=0, refine_steps=0).junctions
 
     from_array = scotopic.fit_junctions(pair[0], settings, device=device)
     field = scotopic.fit_junctions(as_tensors(pair)[0], settings)
 
-    for name in ("parameters", "boundary_map", "colour_map"):
+    for name in ("parameters", "boundary_map", "color_map"):
         assert is_tensor(getattr(field, name)), name
         assert isinstance(getattr(from_array, name), np.ndarray), name
         np.testing.assert_array_equal(getattr(field.to_numpy(), name), getattr(from_array, name), err_msg=name)
@@ -159,7 +159,7 @@ def test_a_field_of_a_tensor_is_one_of_tensors(device: str) -> None:
 
 @on_cuda
 @pytest.mark.parametrize("constant", [0, 1])
-def test_a_view_of_one_colour_gives_an_empty_match_of_the_same_kind(device: str, constant: int) -> None:
+def test_a_view_of_one_color_gives_an_empty_match_of_the_same_kind(device: str, constant: int) -> None:
     pair, _ = make_pair(device, 3)
     pair[constant][:] = 0.25
     chosen = {"patch_size": 8, "stride": 4, "max_disparity": 4}
@@ -196,10 +196,10 @@ def test_one_tensor_and_one_array_are_matched_as_the_left_one_is(device: str) ->
 def test_junctions_may_be_tensors_or_arrays_that_cannot_be_written(device: str) -> None:
     pair, fields = make_pair(device, 1)
     for field in fields:
-        for name in ("parameters", "boundary_map", "colour_map"):
+        for name in ("parameters", "boundary_map", "color_map"):
             getattr(field, name).setflags(write=False)
     there = tuple(
-        Junctions(*(to_device(a.copy(), device) for a in (f.parameters, f.boundary_map, f.colour_map)), f.settings)
+        Junctions(*(to_device(a.copy(), device) for a in (f.parameters, f.boundary_map, f.color_map)), f.settings)
         for f in fields
     )
 
@@ -222,10 +222,10 @@ sys.path.insert(0, %r)
 import scotopic
 from reference_match import random_junctions, random_pair
 pair = random_pair(8, 12, 1)
-settings = scotopic.resolve("paper", patch_size=8, stride=4).junctions
+settings = scotopic.make_settings("paper", patch_size=8, stride=4).junctions
 fields = tuple(random_junctions(image, settings) for image in pair)
 result = scotopic.match(*pair, "paper", device="cuda", junctions=fields, max_disparity=2)
-settings = scotopic.resolve("paper", patch_size=8, stride=8, search_steps=0, refine_steps=1).junctions
+settings = scotopic.make_settings("paper", patch_size=8, stride=8, search_steps=0, refine_steps=1).junctions
 scotopic.fit_junctions(pair[0][:, :8], settings, device="cuda")
 print(result.report()["width"])
 """

@@ -12,7 +12,7 @@ from pictures import draw_blocks
 
 from scotopic.device import steps
 from scotopic.junctions import Junctions
-from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
+from scotopic.junctions.geometry import distances, reconstruction, wedge_colors, wedges
 from scotopic.junctions.on_cpu import to_planes
 from scotopic.matching import Reason, View
 from scotopic.matching import check_views as reference_check
@@ -97,7 +97,7 @@ def direct_cost(view: View, other: View, row: int, column: int, shift: int, weig
     top, left = row * stride, column * stride
     raw = view.image[top : top + size, left : left + size].astype(np.float64)
     u = wedges(*distances(view.junctions.parameters[row, column], size))
-    own = reconstruction(u, wedge_colours(u, raw))
+    own = reconstruction(u, wedge_colors(u, raw))
     errors = np.zeros(3)
     partners = 0
     for i, j in np.ndindex(size, size):
@@ -145,7 +145,7 @@ def test_a_shifted_view_costs_nothing_at_its_shift(matching: Matching) -> None:
     u = wedges(*distances(view.junctions.parameters, 8))
     # One patch, in place of the picture: its own reconstruction, shifted by 3, is all that the other view shows.
     patch = view.image[4:12, 16:24].astype(np.float64)
-    painted = reconstruction(u[1, 4], wedge_colours(u[1, 4], patch))
+    painted = reconstruction(u[1, 4], wedge_colors(u[1, 4], patch))
     seen = np.full_like(view.image, 0.5)
     seen[4:12, 13:21] = painted
     settings = MatchingSettings(max_disparity=8, symmetric=False)
@@ -187,7 +187,7 @@ def test_scaled_costs_are_the_same_whole_numbers_on_each_device(matching: Matchi
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, 0.5])
-def test_costs_that_are_all_alike_or_all_invalid_favour_nothing(matching: Matching, value: float) -> None:
+def test_costs_that_are_all_alike_or_all_invalid_favor_nothing(matching: Matching, value: float) -> None:
     np.testing.assert_array_equal(matching.scale_volume(np.full((2, 3, 4), value, np.float32), MatchingSettings()), 0)
 
 
@@ -233,10 +233,10 @@ def test_path_costs_of_two_patches_by_hand(matching: Matching) -> None:
 
 
 def test_paths_run_along_all_eight_directions(matching: Matching) -> None:
-    # A middle patch without an opinion takes that of its neighbours: each adds its path to it.
-    for neighbour in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]:
+    # A middle patch without an opinion takes that of its neighbors: each adds its path to it.
+    for neighbor in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]:
         volume = np.zeros((3, 3, 8), np.int16)
-        volume[neighbour] = [900, 900, 900, 0, 900, 900, 900, 900]
+        volume[neighbor] = [900, 900, 900, 0, 900, 900, 900, 900]
 
         total = matching.aggregate(volume, np.full((3, 3), 50, np.int32), MatchingSettings())
 

@@ -74,7 +74,7 @@ def test_the_left_image_arrives_in_the_default_range_and_order(tmp_path: Path) -
     np.testing.assert_array_equal(found.dense, found.disparity)
 
 
-def test_layout_range_order_normalisation_sign_and_scale_are_as_the_file_says(tmp_path: Path) -> None:
+def test_layout_range_order_normalization_sign_and_scale_are_as_the_file_says(tmp_path: Path) -> None:
     first_channel(tmp_path / "net.onnx", axis=3)
 
     found = run(
@@ -88,12 +88,12 @@ def test_layout_range_order_normalisation_sign_and_scale_are_as_the_file_says(tm
 
 
 @pytest.mark.parametrize(
-    ("channels", "given", "expected"), [("grey", 3, "mean"), ("grey", 1, "same"), ("RGB", 1, "same")]
+    ("channels", "given", "expected"), [("gray", 3, "mean"), ("gray", 1, "same"), ("RGB", 1, "same")]
 )
-def test_grey_and_colour_are_turned_into_what_the_network_wants(
+def test_gray_and_color_are_turned_into_what_the_network_wants(
     tmp_path: Path, channels: str, given: int, expected: str
 ) -> None:
-    planes = 1 if channels == "grey" else 3
+    planes = 1 if channels == "gray" else 3
     first_channel(tmp_path / "net.onnx", shape=(1, planes, None, None))
     scene = shifted_scene(channels=given)
 
@@ -152,7 +152,7 @@ def test_a_confidence_of_its_own_is_used_and_what_is_not_finite_is_unknown(tmp_p
 
     found = run(
         tmp_path,
-        'kind = "stereo"\nchannels = "grey"\nrange = [0, 1]\noutput = "out"\nconfidence = "sure"',
+        'kind = "stereo"\nchannels = "gray"\nrange = [0, 1]\noutput = "out"\nconfidence = "sure"',
         scene,
     )
 
@@ -183,8 +183,8 @@ def test_a_denoiser_whose_image_is_not_finite_is_refused(tmp_path: Path) -> None
 def completion_graph(path: Path, fill: float) -> None:
     """Keeps the given depth and puts one value elsewhere, plus the image times 0, to take both inputs."""
     nodes = [
-        node("ReduceMean", ["image"], "grey", axes=[1], keepdims=1),
-        node("Mul", ["grey", "zero"], "nothing"),
+        node("ReduceMean", ["image"], "gray", axes=[1], keepdims=1),
+        node("Mul", ["gray", "zero"], "nothing"),
         node("Greater", ["depth", "zero"], "known"),
         node("Where", ["known", "depth", "fill"], "filled"),
         node("Add", ["filled", "nothing"]),
@@ -210,9 +210,9 @@ def test_completion_takes_inverse_disparity_and_its_answer_is_inverted_back(tmp_
 
 def test_completion_sees_the_denoised_left_image(tmp_path: Path) -> None:
     nodes = [
-        node("ReduceMean", ["image"], "grey", axes=[1], keepdims=1),
+        node("ReduceMean", ["image"], "gray", axes=[1], keepdims=1),
         node("Mul", ["depth", "zero"], "nothing"),
-        node("Add", ["grey", "nothing"]),
+        node("Add", ["gray", "nothing"]),
     ]
     inputs = {"image": (1, 3, None, None), "depth": (1, 1, None, None)}
     save_model(tmp_path / "net.onnx", nodes, inputs, constants={"zero": 0.0})
@@ -268,7 +268,7 @@ def test_the_name_is_the_files_own_unless_it_gives_one(tmp_path: Path) -> None:
         ('kind = "stereo"\nrange = "0-255"', "range"),
         ('kind = "stereo"\nmean = [1, 2]', "mean"),
         ('kind = "stereo"\nmean = []', "mean"),
-        ('kind = "stereo"\nchannels = "grey"\nstd = [1, 2, 3]', "std"),
+        ('kind = "stereo"\nchannels = "gray"\nstd = [1, 2, 3]', "std"),
         ('kind = "stereo"\nstd = [0]', "std"),
         ('kind = "stereo"\nmultiple = 0', "multiple"),
         ('kind = "stereo"\nmultiple = 1.5', "multiple"),

@@ -1,4 +1,4 @@
-"""The preview shows every panel whole, in the right colours, at any size."""
+"""The preview shows every panel whole, in the right colors, at any size."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from scotopic.junctions import Junctions
 from scotopic.matching import Reason
 from scotopic.preview import as_picture, draw_junctions, draw_preview, reasons_in_words
 from scotopic.result import Match
-from scotopic.settings import JunctionSettings, resolve
+from scotopic.settings import JunctionSettings, make_settings
 
 TURBO = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_TURBO)[:, 0, ::-1]
 
@@ -38,16 +38,16 @@ def make_match(
         right_image=image,
         left_boundaries=np.zeros((height, width), np.float32),
         right_boundaries=np.zeros((height, width), np.float32),
-        left_colours=image,
-        right_colours=image,
-        settings=resolve("fast", max_disparity=32),
+        left_colors=image,
+        right_colors=image,
+        settings=make_settings("fast", max_disparity=32),
     )
 
 
 def is_turbo(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which pixels have a saturated colour of the map (its dark ends are close to the greys of the rest)."""
-    colours = {tuple(colour) for colour in TURBO.tolist() if max(colour) - min(colour) > 100}
-    return np.array([[tuple(pixel) in colours for pixel in row] for row in picture.tolist()])
+    """Which pixels have a saturated color of the map (its dark ends are close to the grays of the rest)."""
+    colors = {tuple(color) for color in TURBO.tolist() if max(color) - min(color) > 100}
+    return np.array([[tuple(pixel) in colors for pixel in row] for row in picture.tolist()])
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -99,19 +99,19 @@ def test_wide_images_are_stacked_and_others_stand_side_by_side() -> None:
     assert ordinary.shape[1] > 3 * 200
 
 
-def test_near_and_far_have_the_colours_at_the_ends_of_turbo() -> None:
+def test_near_and_far_have_the_colors_at_the_ends_of_turbo() -> None:
     # Half the pixels at 5 px, half at 25 px: the bar runs from 5 - 0.08 x 20 to 25 + 0.02 x 20 px, so that these are
-    # at 0.08 / 1.1 and 1.08 / 1.1 of the colour map.
+    # at 0.08 / 1.1 and 1.08 / 1.1 of the color map.
     values = np.repeat(np.float32([5, 25]), 192)
 
     picture = draw_preview(make_match(384, 256, disparity=values))
 
     for share in (0.08 / 1.1, 1.08 / 1.1):
-        colour = TURBO[round(255 * share)]
-        assert (picture == colour).all(axis=2).sum() >= 192 * 256
+        color = TURBO[round(255 * share)]
+        assert (picture == color).all(axis=2).sum() >= 192 * 256
 
 
-def test_a_few_wild_values_do_not_squeeze_the_colours() -> None:
+def test_a_few_wild_values_do_not_squeeze_the_colors() -> None:
     values = np.full((200, 200), 10, np.float32)
     values[:, 100:] = 20
     calm = draw_preview(make_match(200, 200, disparity=values))
@@ -122,21 +122,21 @@ def test_a_few_wild_values_do_not_squeeze_the_colours() -> None:
     assert (calm != wild).any(axis=2).mean() < 0.01
 
 
-def test_pixels_without_disparity_are_dark_grey() -> None:
+def test_pixels_without_disparity_are_dark_gray() -> None:
     nowhere = np.zeros((256, 384), bool)
     half = nowhere.copy()
     half[:, :192] = True
 
-    coloured = [is_turbo(draw_preview(make_match(384, 256, 1, 15.0, kept))).sum() for kept in (nowhere, half)]
+    colored = [is_turbo(draw_preview(make_match(384, 256, 1, 15.0, kept))).sum() for kept in (nowhere, half)]
 
-    # What the colour bar has, the empty one has too; the other has half of the panel on top, in the middle of the map.
-    assert coloured[1] - coloured[0] == 192 * 256
+    # What the color bar has, the empty one has too; the other has half of the panel on top, in the middle of the map.
+    assert colored[1] - colored[0] == 192 * 256
 
 
 def test_an_empty_match_shows_the_searched_range() -> None:
     # From 0 to 31 px: a match with exactly these percentiles has the same bar.
     image = make_match().left_image
-    empty = Match.empty(image, image, resolve("fast", max_disparity=32), Reason.NO_STRUCTURE)
+    empty = Match.empty(image, image, make_settings("fast", max_disparity=32), Reason.NO_STRUCTURE)
     full = make_match(disparity=np.repeat(np.float32([0, 31]), 40))
 
     bar, same, other = (draw_preview(each)[:280, -90:] for each in (empty, full, make_match(disparity=3.0)))
@@ -152,16 +152,16 @@ def test_the_ends_of_a_constant_disparity_are_two_px_apart() -> None:
     assert (picture == TURBO[round(255 * 1.16 / 2.2)]).all(axis=2).sum() >= 384 * 256
 
 
-def test_the_truth_stands_beside_the_result_in_the_same_colours() -> None:
+def test_the_truth_stands_beside_the_result_in_the_same_colors() -> None:
     truth = np.full((256, 384), 12, np.float32)
     truth[:, :192] = 4
-    colour = TURBO[round(255 * 0.08 / 1.1)]  # 4 px is the lower end
+    color = TURBO[round(255 * 0.08 / 1.1)]  # 4 px is the lower end
     match = make_match(384, 256, disparity=4.0)
 
     picture = draw_preview(match, truth)
 
     assert picture.shape[1] > draw_preview(match).shape[1] + 384
-    assert (picture == colour).all(axis=2).sum() >= 384 * 256 + 192 * 256
+    assert (picture == color).all(axis=2).sum() >= 384 * 256 + 192 * 256
 
 
 def test_two_drawings_are_the_same_bytes() -> None:

@@ -69,7 +69,7 @@ def test_an_image_shrinks_by_area_averaging() -> None:
     np.testing.assert_allclose(shrunk[:, :, 0] * 16, [[2.5, 4.5], [10.5, 12.5]])
 
 
-def test_nearest_neighbour_keeps_measured_values_and_unknown_pixels() -> None:
+def test_nearest_neighbor_keeps_measured_values_and_unknown_pixels() -> None:
     truth = np.array([[4, 6, NAN, 8], [1, 1, 1, 1]], np.float32)
 
     shrunk = shrink_truth(truth, 0.5)

@@ -77,13 +77,13 @@ def test_a_binned_pixel_is_one_cell_of_the_mosaic_above_black(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("pattern", "order"), [((0, 1, 1, 2), "rgb"), ((2, 1, 1, 0), "bgr"), ((1, 0, 2, 1), "grbg"), ((1, 2, 0, 1), "gbrg")]
 )
-def test_colours_are_red_green_blue_whatever_the_mosaic(tmp_path: Path, pattern: tuple[int, ...], order: str) -> None:
+def test_colors_are_red_green_blue_whatever_the_mosaic(tmp_path: Path, pattern: tuple[int, ...], order: str) -> None:
     rawpy()
     value = {0: 164, 1: 264, 2: 464}
-    path = write_dng(tmp_path / f"{order}.dng", mosaic_of(*(value[colour] for colour in pattern)), pattern=pattern)
+    path = write_dng(tmp_path / f"{order}.dng", mosaic_of(*(value[color] for color in pattern)), pattern=pattern)
 
-    for colour in ("binned", "demosaiced"):
-        image = read_raw(path, colour).image
+    for color in ("binned", "demosaiced"):
+        image = read_raw(path, color).image
         # LibRaw's result is in whole 65535ths.
         np.testing.assert_allclose(image[10, 12], [light(164), light(264), light(464)], atol=2 / 65535)
 
@@ -267,9 +267,9 @@ def test_bytes_changed_anywhere_in_the_tags_never_crash(tmp_path: Path) -> None:
         assert sensor.photons > 0
 
 
-def test_an_unknown_colour_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_color_is_refused_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="binned, demosaiced, mosaic"):
-        read_raw(tmp_path / "a.dng", "grey")
+        read_raw(tmp_path / "a.dng", "gray")
 
 
 @pytest.mark.parametrize("package", ["rawpy", "tifffile"])

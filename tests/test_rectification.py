@@ -19,11 +19,11 @@ from scotopic.sensor import simulate_pair
 
 Pair = tuple[np.ndarray, np.ndarray]
 
-WALL = 2.0  # metres in front of the left camera, facing it
+WALL = 2.0  # meters in front of the left camera, facing it
 
 
 def texture(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A smooth pattern on the wall without a repeat, about 0 to 1; x and y in metres."""
+    """A smooth pattern on the wall without a repeat, about 0 to 1; x and y in meters."""
     random = np.random.default_rng(0)
     waves = np.zeros_like(x)
     for _ in range(40):
@@ -79,7 +79,7 @@ def test_unrectified_photographs_are_noticed_and_rectified_ones_are_not(
 ) -> None:
     rig = example_rig()
     raw = cv2.projectPoints(np.array([[0, 0, WALL]]), rig["R"], rig["T"], rig["K2"], rig["D2"])[0].reshape(2)
-    shift = raw[1] - (rig["K1"][1, 2])  # row of the wall's centre in the right picture, less that in the left
+    shift = raw[1] - (rig["K1"][1, 2])  # row of the wall's center in the right picture, less that in the left
 
     before = check_rectified(*photographs)
     after = check_rectified(*rectify(*photographs, calibration)[:2])

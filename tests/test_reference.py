@@ -57,7 +57,7 @@ def test_boundary_maps_follow_from_the_published_parameters(data_set: str, name:
 
 # The issue asks for 99.9 % of every view. Costs are floored to whole numbers, and the published float32 cost of a cell
 # or two of a view lies so near one that the order of summation decides; the paths through such a cell carry the choice
-# to a few neighbours. Exact arithmetic in float64 has the same two views below: Motorcycle right with 99.78 %, Vintage
+# to a few neighbors. Exact arithmetic in float64 has the same two views below: Motorcycle right with 99.78 %, Vintage
 # left with 99.83 %; the fourteen others reach 99.9 %. So a view may miss by that much; a data set as a whole may not.
 # A GPU sums in another order still, and may differ from the CPU by half a percent more.
 MAY_DIFFER = {"cpu": {"view": 0.003, "data set": 0.001}, "cuda": {"view": 0.008, "data set": 0.006}}

@@ -57,8 +57,8 @@ def test_depth_and_points_are_logged_with_one(logged: dict[str, Any]) -> None:
     points = np.array(logged["rig/head/points"].positions.as_arrow_array().to_pylist())
     # Z = fx B / (d + doffs) = 10 / 5 and 10 / 10; X = (x - cx) Z / fx, Y likewise.
     np.testing.assert_allclose(points, [[-2 * 2 / 50, -2 * 2 / 50, 2.0], [3 / 50, 1 / 50, 1.0]], rtol=1e-6)
-    colours = np.array(logged["rig/head/points"].colors.as_arrow_array().to_pylist())
-    red = (colours >> 24) & 255  # 0xRRGGBBAA
+    colors = np.array(logged["rig/head/points"].colors.as_arrow_array().to_pylist())
+    red = (colors >> 24) & 255  # 0xRRGGBBAA
     np.testing.assert_array_equal(red, np.rint(255 * match.left_image[[1, 4], [2, 7], 0]))
 
 
@@ -72,7 +72,7 @@ def test_depth_is_zero_where_there_is_none(logged: dict[str, Any]) -> None:
     assert np.count_nonzero(depth) == 2
 
 
-def test_grey_pairs_and_plain_numbers_do(logged: dict[str, Any]) -> None:
+def test_gray_pairs_and_plain_numbers_do(logged: dict[str, Any]) -> None:
     names = log_match(made_match(DISPARITY, channels=1), fx=50, baseline=0.2, recording=logged["recording"])
 
     assert "scotopic/points" in names

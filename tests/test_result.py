@@ -13,11 +13,11 @@ from scotopic.errors import InputError, OutputError
 from scotopic.io import read_pfm
 from scotopic.matching import Reason
 from scotopic.result import FILES, FORMAT, Match
-from scotopic.settings import resolve
+from scotopic.settings import make_settings
 
 MAPS = (
     "disparity", "disparity_all", "right_disparity", "confidence", "reason", "left_image", "right_image",
-    "left_boundaries", "right_boundaries", "left_colours", "right_colours",
+    "left_boundaries", "right_boundaries", "left_colors", "right_colors",
 )  # fmt: skip
 
 
@@ -25,21 +25,21 @@ MAPS = (
 def match() -> Match:
     """A match of random maps, so that no two of them could be mistaken for each other."""
     random = np.random.default_rng(0)
-    shape, colours = (48, 64), (48, 64, 3)
+    shape, colors = (48, 64), (48, 64, 3)
     reason = random.choice([Reason.OK, Reason.NO_STRUCTURE, Reason.LEFT_RIGHT], shape, p=[0.5, 0.25, 0.25])
     disparity = random.uniform(0, 31, shape).astype(np.float32)
     maps = {name: random.random(shape, np.float32) for name in ("confidence", "left_boundaries", "right_boundaries")}
     pictures = {
-        f"{side}_{kind}": random.random(colours, np.float32)
+        f"{side}_{kind}": random.random(colors, np.float32)
         for side in ("left", "right")
-        for kind in ("image", "colours")
+        for kind in ("image", "colors")
     }
     return Match(
         disparity=np.where(reason == Reason.OK, disparity, np.float32(np.nan)),
         disparity_all=disparity,
         right_disparity=random.uniform(0, 31, shape).astype(np.float32),
         reason=reason.astype(np.uint8),
-        settings=resolve("fast", max_disparity=32, min_confidence=0.25),
+        settings=make_settings("fast", max_disparity=32, min_confidence=0.25),
         timings={"junctions": 1.5, "consistency": 0.25},
         **maps,
         **pictures,
@@ -75,8 +75,8 @@ def test_the_files_hold_the_maps_by_the_conventions_of_their_formats(match: Matc
     assert np.array_equal(read_pfm(tmp_path / "confidence.pfm"), match.confidence)
     boundaries = cv2.imread(str(tmp_path / "boundaries.png"), cv2.IMREAD_UNCHANGED)
     assert np.array_equal(boundaries, np.rint(match.left_boundaries * 255))
-    colours = cv2.imread(str(tmp_path / "colors.png"), cv2.IMREAD_UNCHANGED)
-    assert np.array_equal(colours[..., ::-1], np.rint(match.left_colours * 255))
+    colors = cv2.imread(str(tmp_path / "colors.png"), cv2.IMREAD_UNCHANGED)
+    assert np.array_equal(colors[..., ::-1], np.rint(match.left_colors * 255))
 
 
 def test_the_report_says_how_much_was_kept_and_why_not_the_rest(match: Match, tmp_path: Path) -> None:

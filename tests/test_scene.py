@@ -10,19 +10,19 @@ from scotopic.errors import SettingsError
 
 
 class View(NamedTuple):
-    """One view with the other beside it; `towards` is the sign in ``x_other = x + towards * d``."""
+    """One view with the other beside it; `toward` is the sign in ``x_other = x + toward * d``."""
 
     image: np.ndarray
     disparity: np.ndarray
     visible: np.ndarray
     other_image: np.ndarray
     other_disparity: np.ndarray
-    towards: int
+    toward: int
 
     def partner(self, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Column left of each pixel's partner in the other view, weight of the next column, and whether in frame."""
         width = self.disparity.shape[1]
-        x = np.arange(width) + self.towards * self.disparity.astype(np.float64) + shift
+        x = np.arange(width) + self.toward * self.disparity.astype(np.float64) + shift
         column = np.clip(np.floor(x).astype(int), 0, width - 2)
         return column, np.clip(x - column, 0, 1), (x >= 0) & (x <= width - 1)
 
@@ -51,8 +51,8 @@ def view(request: pytest.FixtureRequest, scene: Scene) -> View:
     left = (scene.left, scene.disparity_left, scene.visible_left)
     right = (scene.right, scene.disparity_right, scene.visible_right)
     if request.param == "left":
-        return View(*left, *right[:2], towards=-1)
-    return View(*right, *left[:2], towards=1)
+        return View(*left, *right[:2], toward=-1)
+    return View(*right, *left[:2], toward=1)
 
 
 def test_views_and_truth_have_the_size_asked_for_and_no_gaps() -> None:

@@ -59,11 +59,11 @@ def test_in_the_dark_shifts_are_nearer_than_those_of_phase_correlation(large: np
     true = made_shifts(8)
     views = moved_views(large, true, 2)
     window = cv2.createHanningWindow((192, 128), cv2.CV_32F)
-    grey = [view.mean(axis=2).astype(np.float32) for view in views]
+    gray = [view.mean(axis=2).astype(np.float32) for view in views]
 
     ours = estimate_shifts(views)
 
-    theirs = np.array([cv2.phaseCorrelate(grey[0], view, window)[0] for view in grey])
+    theirs = np.array([cv2.phaseCorrelate(gray[0], view, window)[0] for view in gray])
     assert np.abs(ours - true).mean() < 0.2 * np.abs(theirs - true).mean()
 
 
@@ -108,7 +108,7 @@ def test_a_burst_is_a_list_of_arrays_or_files_a_stack_or_a_tiff_of_pages(tmp_pat
         assert recording.assumed["frames"] == 5
 
 
-def test_grey_stacks_are_frames_first() -> None:
+def test_gray_stacks_are_frames_first() -> None:
     stack = np.random.default_rng(0).random((5, 12, 16))
 
     np.testing.assert_allclose(merge_burst(stack).image[..., 0], stack.mean(axis=0), atol=1e-6)

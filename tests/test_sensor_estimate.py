@@ -43,7 +43,7 @@ def rendered() -> np.ndarray:
 
 
 @pytest.mark.parametrize(("data_set", "name"), [(each, name) for each, names in REFERENCES.items() for name in names])
-def test_noise_that_others_made_is_recognised(data_set: str, name: str) -> None:
+def test_noise_that_others_made_is_recognized(data_set: str, name: str) -> None:
     # The published implementation's own inputs: photon level 2, read noise 2, in 8 bits.
     images = reference_scene(data_set, name).images
 
@@ -55,7 +55,7 @@ def test_noise_that_others_made_is_recognised(data_set: str, name: str) -> None:
 
 @pytest.mark.parametrize("photons", [2, 8, 32])
 @pytest.mark.parametrize("name", SCENES)
-def test_the_papers_noise_is_recognised_on_the_shared_scenes(name: str, photons: int) -> None:
+def test_the_papers_noise_is_recognized_on_the_shared_scenes(name: str, photons: int) -> None:
     clean = clean_scene(name)
 
     found = Sensor.estimate(to_uint8(simulate(clean, photons, 2.0, seed=1)))
@@ -128,7 +128,7 @@ def test_a_black_level_that_is_given_is_taken_into_account() -> None:
     assert found.read_noise == pytest.approx(4.0, rel=0.2)
 
 
-def test_values_of_a_known_response_are_linearised_first() -> None:
+def test_values_of_a_known_response_are_linearized_first() -> None:
     steps = np.kron(np.linspace(0.1, 0.9, 16).reshape(4, 4), np.ones((100, 100)))
     camera = Sensor(400, 2.0, steps=255, response="srgb")
 

@@ -32,7 +32,7 @@ def exposures(seed: int) -> list[np.ndarray]:
 def test_gain_read_noise_and_black_of_a_known_camera_are_recovered(seed: int) -> None:
     curve = photon_transfer(exposures(seed), dark=flat(0.0, 100 * seed + 99))
 
-    # Standard error of a variance from three neighbouring differences of n pixels: v sqrt((2 * 3 + 2) / (9 n)).
+    # Standard error of a variance from three neighboring differences of n pixels: v sqrt((2 * 3 + 2) / (9 n)).
     pixels = 64 * 64
     assert abs(curve.sensor.gain - CAMERA.gain) < 4 * curve.gain_error
     assert curve.gain_error < 0.02 * CAMERA.gain

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.sensor import Sensor, linearise, record, simulate
+from scotopic.sensor import Sensor, linearize, record, simulate
 from scotopic.sensor.moments import normal_cdf
 
 PIXELS = 200_000
@@ -67,8 +67,8 @@ def test_a_large_sample_has_the_mean_and_variance_that_the_sensor_says(sensor: S
     sample = sensor.simulate(np.full(PIXELS, level), seed=5).astype(np.float64)
 
     mean, variance = float(sensor.mean(level)), float(sensor.noise_variance(level))
-    centred = sample - sample.mean()
-    kurtosis = float((centred**4).mean() / (centred**2).mean() ** 2)
+    centered = sample - sample.mean()
+    kurtosis = float((centered**4).mean() / (centered**2).mean() ** 2)
     assert sample.mean() == pytest.approx(mean, abs=5 * math.sqrt(variance / PIXELS) + 1e-5)
     # Five standard errors of a variance, and the percent that normal counts cost above 400 photons.
     assert sample.var() == pytest.approx(variance, rel=5 * math.sqrt((kurtosis - 1) / PIXELS) + 0.01)
@@ -175,13 +175,13 @@ def test_the_normal_distribution_function_is_that_of_math(values: list[float]) -
 @pytest.mark.parametrize(
     ("recorded", "light"), [(0.0, 0.0), (1.0, 1.0), (0.04045, 0.04045 / 12.92), (0.5, ((0.5 + 0.055) / 1.055) ** 2.4)]
 )
-def test_srgb_is_linearised_by_the_standards_formula(recorded: float, light: float) -> None:
-    assert float(linearise(recorded, "srgb")) == pytest.approx(light, abs=1e-12)
+def test_srgb_is_linearized_by_the_standards_formula(recorded: float, light: float) -> None:
+    assert float(linearize(recorded, "srgb")) == pytest.approx(light, abs=1e-12)
 
 
 @given(st.floats(-1, 1), st.sampled_from(["linear", "srgb", 1.8, 2.2]))
-def test_recording_undoes_linearising(value: float, response: str | float) -> None:
-    assert float(record(linearise(value, response), response)) == pytest.approx(value, abs=1e-6)
+def test_recording_undoes_linearizing(value: float, response: str | float) -> None:
+    assert float(record(linearize(value, response), response)) == pytest.approx(value, abs=1e-6)
 
 
 @pytest.mark.parametrize(

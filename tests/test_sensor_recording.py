@@ -12,7 +12,7 @@ import pytest
 import scotopic
 from scotopic.errors import InputError
 from scotopic.io import as_image, write_png
-from scotopic.sensor import Recording, Sensor, linearise, read_picture, read_recording
+from scotopic.sensor import Recording, Sensor, linearize, read_picture, read_recording
 
 
 def numbers(dtype: type) -> np.ndarray:
@@ -28,18 +28,18 @@ def test_values_are_as_recorded_over_full_scale(tmp_path: Path, suffix: str, dty
     recording = read_recording(path)
 
     np.testing.assert_allclose(recording.image, pixels / np.iinfo(dtype).max, rtol=1e-6)
-    assert recording.assumed["linearised"] is None
+    assert recording.assumed["linearized"] is None
     assert str(np.iinfo(dtype).max) in recording.assumed["values"]
     assert recording.assumed["file"] == str(path)
 
 
-def test_srgb_is_linearised_on_request_and_that_is_said(tmp_path: Path) -> None:
+def test_srgb_is_linearized_on_request_and_that_is_said(tmp_path: Path) -> None:
     write_png(tmp_path / "image.png", numbers(np.uint8))
 
     recording = read_picture(tmp_path / "image.png", response="srgb")
 
-    np.testing.assert_allclose(recording.image, linearise(numbers(np.uint8) / 255), atol=1e-6)
-    assert recording.assumed["linearised"] == "from srgb"
+    np.testing.assert_allclose(recording.image, linearize(numbers(np.uint8) / 255), atol=1e-6)
+    assert recording.assumed["linearized"] == "from srgb"
 
 
 def test_a_recording_is_taken_for_an_image() -> None:

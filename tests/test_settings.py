@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from scotopic.errors import SettingsError
-from scotopic.settings import PRESETS, JunctionSettings, MatchingSettings, Settings, resolve
+from scotopic.settings import PRESETS, JunctionSettings, MatchingSettings, Settings, make_settings
 
 
 def test_the_paper_preset_is_the_method_to_the_letter() -> None:
-    paper = resolve("paper")
+    paper = make_settings("paper")
 
     # METHOD sections 1 to 4
     assert paper.junctions == JunctionSettings(
         patch_size=40, stride=8, search_steps=30, refine_steps=1000, search_every=50, candidates=31, vertex_range=3.0,
-        boundary_weight=0.5, colour_weight=0.1, angle_rate=0.003, vertex_rate=0.03, binning=1,
+        boundary_weight=0.5, color_weight=0.1, angle_rate=0.003, vertex_rate=0.03, binning=1,
     )  # fmt: skip
     assert paper.matching == MatchingSettings(
         min_disparity=0, reconstruction_weight=2.0, symmetric=True, p1=20, p2=200, p2_min=50, p2_decay=2.0,
@@ -27,7 +27,7 @@ def test_the_paper_preset_is_the_method_to_the_letter() -> None:
 
 
 def test_the_fast_preset_is_the_same_method_with_fewer_steps() -> None:
-    paper, fast = resolve("paper"), resolve("fast")
+    paper, fast = make_settings("paper"), make_settings("fast")
 
     assert fast.matching == paper.matching
     assert (fast.junctions.patch_size, fast.junctions.stride) == (40, 8)
@@ -36,7 +36,7 @@ def test_the_fast_preset_is_the_same_method_with_fewer_steps() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_named_and_cannot_be_changed(name: str) -> None:
-    settings = resolve(name)
+    settings = make_settings(name)
 
     assert settings.preset == name
     assert settings == PRESETS[name]
@@ -46,7 +46,7 @@ def test_presets_are_named_and_cannot_be_changed(name: str) -> None:
 
 
 def test_overrides_go_where_they_belong_and_leave_the_preset_alone() -> None:
-    changed = resolve("fast", stride=4, p1=7, mask_right=True)
+    changed = make_settings("fast", stride=4, p1=7, mask_right=True)
 
     assert (changed.junctions.stride, changed.matching.p1, changed.matching.mask_right) == (4, 7, True)
     assert dataclasses.replace(changed.junctions, stride=8) == PRESETS["fast"].junctions
@@ -71,7 +71,7 @@ def test_overrides_go_where_they_belong_and_leave_the_preset_alone() -> None:
     ],
 )
 def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, value: Any) -> None:
-    settings = resolve("paper", **{name: given})
+    settings = make_settings("paper", **{name: given})
 
     found = getattr(settings.junctions if hasattr(settings.junctions, name) else settings.matching, name)
     assert found == value
@@ -108,7 +108,7 @@ def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, v
         ("binning", 3, "a divisor of patch_size 40 and stride 8"),
         ("binning", 16, "a divisor"),
         ("boundary_weight", -1, "from 0 up"),
-        ("colour_weight", -1, "from 0 up"),
+        ("color_weight", -1, "from 0 up"),
         ("angle_rate", -1, "from 0 up"),
         ("vertex_rate", -1, "from 0 up"),
         ("p1", -1, "between 0 and 1000000"),
@@ -125,7 +125,7 @@ def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, v
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, given: Any, expected: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        resolve("paper", **{name: given})
+        make_settings("paper", **{name: given})
 
     message = str(caught.value)
     assert f"setting {name!r}: found {given!r}" in message
@@ -134,15 +134,15 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, given: Any, e
 
 def test_an_unknown_preset_and_an_unknown_setting_are_refused_with_those_there_are() -> None:
     with pytest.raises(SettingsError, match=r"preset: found 'slow', expected one of paper, fast"):
-        resolve("slow")
+        make_settings("slow")
     with pytest.raises(SettingsError, match=r"setting: found 'strides', expected one of .*stride"):
-        resolve("paper", strides=4)
+        make_settings("paper", strides=4)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (7, 7), (8, 3), (0, -4), (-3, -9)])
 def test_an_empty_or_reversed_range_is_refused(first: int, last: int) -> None:
     with pytest.raises(SettingsError, match=f"disparity range: found {first} to {last}.*swap or widen"):
-        resolve("paper", min_disparity=first, max_disparity=last)
+        make_settings("paper", min_disparity=first, max_disparity=last)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,6 @@ def test_a_range_wider_than_the_image_is_refused(first: int, last: int | None) -
 
 
 def test_settings_survive_a_dictionary_and_json() -> None:
-    settings = resolve("fast", min_disparity=-4, vertex_range=2.5, symmetric=False)
+    settings = make_settings("fast", min_disparity=-4, vertex_range=2.5, symmetric=False)
 
     assert Settings.from_dict(json.loads(json.dumps(settings.as_dict()))) == settings

@@ -53,7 +53,7 @@ def test_the_leftmost_pixel_is_the_highest_bit() -> None:
     assert np.flatnonzero(ones[0]).tolist() == [0, 7, 9]
 
 
-def test_colour_planes_are_packed_along_the_width_too() -> None:
+def test_color_planes_are_packed_along_the_width_too() -> None:
     bits = planes_of(np.full((5, 16, 3), 0.4), 9)
 
     np.testing.assert_array_equal(count_bits(np.packbits(bits, axis=2))[0], bits.sum(axis=0))
@@ -137,7 +137,7 @@ def test_by_default_the_image_is_the_share_of_planes_as_recorded() -> None:
 
     assert recording.image.shape == (16, 40, 1)
     np.testing.assert_allclose(recording.image[..., 0], bits.mean(axis=0), rtol=1e-6)
-    assert recording.assumed["linearised"] is None
+    assert recording.assumed["linearized"] is None
     assert recording.assumed["planes"] == 30
     assert recording.assumed["saturated_percent"] == pytest.approx(100 * bits.all(axis=0).mean())
 
@@ -150,7 +150,7 @@ def test_flux_is_scaled_by_white_and_dark_counts_are_taken_off() -> None:
 
     error = np.sqrt(np.expm1(flux + dark) / planes) / 2
     assert np.all(np.abs(recording.image[..., 0] - flux / 2) < 5 * error)
-    assert "binary" in recording.assumed["linearised"]
+    assert "binary" in recording.assumed["linearized"]
 
 
 def test_one_white_serves_both_views() -> None:
@@ -200,7 +200,7 @@ def test_the_sensor_of_a_sum_has_the_noise_of_the_sum() -> None:
     ("shape", "image_shape"),
     [((6, 8), (6, 8, 1)), ((6, 8, 3), (6, 8, 3)), ((4, 6, 8), (6, 8, 1)), ((4, 6, 8, 3), (6, 8, 3))],
 )
-def test_counts_may_be_one_frame_or_many_grey_or_coloured(shape: tuple[int, ...], image_shape: tuple[int, ...]) -> None:
+def test_counts_may_be_one_frame_or_many_gray_or_colored(shape: tuple[int, ...], image_shape: tuple[int, ...]) -> None:
     assert read_counts(np.ones(shape, np.uint8), white=4).image.shape == image_shape
 
 

@@ -84,7 +84,7 @@ def test_each_pair_is_matched_as_alone_and_in_order(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_pair_of_one_colour_in_the_middle_gives_an_empty_match(device: str) -> None:
+def test_a_pair_of_one_color_in_the_middle_gives_an_empty_match(device: str) -> None:
     pairs = draw_pairs(device)
     flat = np.full(shape_for(device), 0.5, np.float32)
     pairs[1] = (flat, pairs[1][1])
@@ -183,7 +183,7 @@ def test_pairs_of_other_types_are_scaled_as_for_one_match() -> None:
     assert_same(results[1], matched(pairs[1], "cpu"))
 
 
-def test_a_grey_matcher_takes_grey_images_with_and_without_a_channel_axis() -> None:
+def test_a_gray_matcher_takes_gray_images_with_and_without_a_channel_axis() -> None:
     left, right = (np.ascontiguousarray(view[..., :1]) for view in draw_pairs()[0])
     matcher = scotopic.Matcher("fast", SHAPE[:2], "cpu", **FEW)
 

@@ -178,10 +178,10 @@ def test_the_video_shows_each_left_frame_beside_its_disparity_dark_where_there_i
         assert shown[kept].mean() > 150
 
 
-def test_one_disparity_has_one_colour_in_all_frames() -> None:
+def test_one_disparity_has_one_color_in_all_frames() -> None:
     def drawn(*disparities: float) -> Frame:
         image = np.zeros((1, len(disparities), 3), np.float32)
-        empty = Match.empty(image, image, scotopic.resolve("fast", max_disparity=3), Reason.NO_STRUCTURE)
+        empty = Match.empty(image, image, scotopic.make_settings("fast", max_disparity=3), Reason.NO_STRUCTURE)
         object.__setattr__(empty, "disparity", np.array([disparities], np.float32))
         return draw_side_by_side(empty)[0, len(disparities) :]
 
@@ -189,7 +189,7 @@ def test_one_disparity_has_one_colour_in_all_frames() -> None:
 
     assert np.array_equal(near[1], far[0])
     assert near[2].max() < 30  # dark
-    assert len({tuple(colour) for colour in (*near, *far)}) == 5
+    assert len({tuple(color) for color in (*near, *far)}) == 5
 
 
 def test_the_report_tells_settings_counts_coverage_speed_and_what_was_assumed(source: Path, matched: Path) -> None:
@@ -209,7 +209,7 @@ def test_the_report_tells_settings_counts_coverage_speed_and_what_was_assumed(so
         assert frame["coverage"] == pytest.approx(known.mean())
     assert report["pairs_per_second"] > 0
     assert any("25 frames per second" in words for words in report["assumed"])
-    assert any("no linearisation" in words for words in report["assumed"])
+    assert any("no linearization" in words for words in report["assumed"])
 
 
 def test_videos_are_matched_as_opencv_decodes_them_at_their_own_rate(source: Path, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_maps_can_be_left_out(source: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {report_of(tmp_path)["video"]["file"], "report.json"}
 
 
-def test_grey_frames_of_16_bits_keep_all_their_bits(tmp_path: Path) -> None:
+def test_gray_frames_of_16_bits_keep_all_their_bits(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for view in ("left", "right"):
         (tmp_path / view).mkdir()

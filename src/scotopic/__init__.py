@@ -12,7 +12,7 @@ from scotopic.match import match  # from here on scotopic.match is the function,
 from scotopic.matching import Reason
 from scotopic.result import Match
 from scotopic.sensor import simulate, simulate_pair
-from scotopic.settings import PRESETS, Settings, resolve
+from scotopic.settings import PRESETS, Settings, make_settings
 from scotopic.stream import Matcher
 
 __version__ = "0.1.0"
@@ -26,9 +26,9 @@ __all__ = [
     "ScotopicError",
     "Settings",
     "fit_junctions",
+    "make_settings",
     "match",
     "render_scene",
-    "resolve",
     "simulate",
     "simulate_pair",
 ]

@@ -46,15 +46,15 @@ def follow_best(
     with clock.stage("noise"):
         images = [to_device(image, device) for image in images]
         light = measure_light(engine, images, evidence)
-        even = [light.stabilised(image) for image in images]
+        even = [light.stabilized(image) for image in images]
 
     # 2. Describe each image by coarse structure that survives noise, with patches of several sizes.
     with clock.stage("junctions") as report:
-        colours, boundaries = junction_maps(even, settings, light, device, junctions, report)
+        colors, boundaries = junction_maps(even, settings, light, device, junctions, report)
 
     # 3. What speaks for each disparity of each pixel, in nats, at a size where there is something to see.
     with clock.stage("evidence") as report:
-        pair = Pair(even[0], even[1], colours[0], colours[1], light.variance)
+        pair = Pair(even[0], even[1], colors[0], colors[1], light.variance)
         factor = working_size(engine, pair, settings)
         pair, small = at_size(engine, pair, settings, factor)
         pair = with_its_noise(engine, pair, evidence)
@@ -105,8 +105,8 @@ def follow_best(
         right_image=images[1],
         left_boundaries=boundaries[0],
         right_boundaries=boundaries[1],
-        left_colours=light.recorded(colours[0]),
-        right_colours=light.recorded(colours[1]),
+        left_colors=light.recorded(colors[0]),
+        right_colors=light.recorded(colors[1]),
         settings=settings,
         timings=clock.timings,
     )
@@ -120,11 +120,11 @@ def junction_maps(
     given: tuple[Junctions, Junctions] | None,
     report: Share,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the colour and boundary maps of both views: means over the sizes of patches, or those of given fields."""
+    """Return the color and boundary maps of both views: means over the sizes of patches, or those of given fields."""
     assert settings.evidence is not None
     if given is not None:
         there = [field.to_device(device) for field in given]
-        return [light.stabilised(field.colour_map) for field in there], [field.boundary_map for field in there]
+        return [light.stabilized(field.color_map) for field in there], [field.boundary_map for field in there]
     sizes = settings.evidence.patch_sizes(settings.junctions)
     fits = []
     for k, size in enumerate(sizes):
@@ -132,8 +132,8 @@ def junction_maps(
         done = partial(_part, report, k / len(sizes), 1 / len(sizes))
         fits.append(fit_fields(images, one, device=device, progress=done))
     views = list(zip(*fits, strict=True))
-    colours = [sum(field.colour_map for field in view) / len(view) for view in views]
-    return colours, [sum(field.boundary_map for field in view) / len(view) for view in views]
+    colors = [sum(field.color_map for field in view) / len(view) for view in views]
+    return colors, [sum(field.boundary_map for field in view) / len(view) for view in views]
 
 
 def _part(report: Share, before: float, whole: float, share: float) -> None:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image
 from scotopic.result import Match
-from scotopic.settings import resolve
+from scotopic.settings import make_settings
 from scotopic.validation import check_pair
 
 #: Disparities are stored in sixteenths of a pixel.
@@ -93,7 +93,7 @@ class StereoScotopic:
         own = {"min_disparity", "max_disparity"} & settings.keys()
         if own:
             raise SettingsError(f"setting: found {min(own)!r}, expected minDisparity and numDisparities; use these")
-        resolve(preset, **settings)  # so that a mistake is reported here, not at the first pair
+        make_settings(preset, **settings)  # so that a mistake is reported here, not at the first pair
         matcher = cls()
         matcher._preset, matcher._device, matcher._settings = preset, device, dict(settings)
         for name, value in (
@@ -111,7 +111,7 @@ class StereoScotopic:
         Parameters
         ----------
         left, right
-            8-bit grey ``(H, W)`` or BGR ``(H, W, 3)`` images of one size, as OpenCV reads them. 16-bit and float images
+            8-bit gray ``(H, W)`` or BGR ``(H, W, 3)`` images of one size, as OpenCV reads them. 16-bit and float images
             in [0, 1] are taken as well.
         disparity
             An int16 array of that size to write the result to, as in OpenCV; any other is left alone.
@@ -130,7 +130,7 @@ class StereoScotopic:
 
         views = self._as_rgb(left, "left"), self._as_rgb(right, "right")
         width = views[0].shape[1]
-        patch = resolve(self._preset, **self._settings).junctions.patch_size
+        patch = make_settings(self._preset, **self._settings).junctions.patch_size
         check_pair(*views, patch, names="left and right image")
         # No pixel has a partner further away than the image is wide, so that end of the search is left out.
         first, last = max(self._minDisparity, -width), min(self._minDisparity + self._numDisparities, width)

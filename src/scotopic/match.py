@@ -19,7 +19,7 @@ from scotopic.matching import Reason, View
 from scotopic.memory import fitted
 from scotopic.progress import Progress, Stopwatch, silent
 from scotopic.result import Match
-from scotopic.settings import Settings, resolve
+from scotopic.settings import Settings, make_settings
 from scotopic.tensors import take_image
 from scotopic.validation import check_pair, is_constant
 
@@ -45,7 +45,7 @@ def match(
     Parameters
     ----------
     left, right
-        Arrays (uint8, uint16 or float in [0, 1]; grey or RGB) or paths, of the same size, ``x_right = x_left - d``.
+        Arrays (uint8, uint16 or float in [0, 1]; gray or RGB) or paths, of the same size, ``x_right = x_left - d``.
         Torch tensors that are on the GPU stay there, and the result is made of such tensors.
     preset
         ``"best"``, the most accurate answer that needs no learning; ``"paper"``, the published method to the letter; or
@@ -88,7 +88,7 @@ def match(
     >>> result.disparity.shape
     (96, 192)
     """
-    settings = resolve(preset, **overrides)
+    settings = make_settings(preset, **overrides)
     if fill is not None:
         _check(fill)
     if junctions is not None:
@@ -123,7 +123,7 @@ def _completed(result: Match, fill: Fill) -> Match:
     """Fill a match by other means than ours; they are given NumPy arrays."""
     from scotopic.depth.completion import complete
 
-    image, disparity, confidence = to_numpy(result.left_colours, result.disparity, result.confidence)
+    image, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
     return replace(result, completed=complete(fill, image, disparity, confidence))
 
 
@@ -188,8 +188,8 @@ def follow(
         right_image=images[1],
         left_boundaries=boundaries[0],
         right_boundaries=boundaries[1],
-        left_colours=fields[0].colour_map,
-        right_colours=fields[1].colour_map,
+        left_colors=fields[0].color_map,
+        right_colors=fields[1].color_map,
         settings=settings,
         timings=clock.timings,
     )

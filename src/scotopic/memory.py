@@ -30,9 +30,9 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
     size, stride = settings.junctions.patch_size, settings.junctions.stride
     rows, columns = (-(-max(length - size, 0) // stride) + 1 for length in (height, width))
     pixels = ((rows - 1) * stride + size) * ((columns - 1) * stride + size)
-    # Floats per pixel that both views hold throughout: image, boundary map, colour map and plain map.
+    # Floats per pixel that both views hold throughout: image, boundary map, color map and plain map.
     held = 2 * (3 * channels + 1)
-    # While the maps are drawn: planes, the earlier colours and the maps; while costs are computed: the planes, the
+    # While the maps are drawn: planes, the earlier colors and the maps; while costs are computed: the planes, the
     # other view twice over, and the result's five maps.
     fitting, matching = 2 * (3 * channels + 1), 5 * channels + 5
     drawings = 8 * (14 + 3 * channels) * rows * columns

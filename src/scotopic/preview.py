@@ -17,15 +17,15 @@ from scotopic.settings import MatchingSettings
 if TYPE_CHECKING:
     from scotopic.result import Match
 
-Picture = NDArray[np.uint8]  #: ``(H, W, 3)`` RGB, or ``(H, W)`` grey where it says so
-Colour = tuple[int, int, int]
+Picture = NDArray[np.uint8]  #: ``(H, W, 3)`` RGB, or ``(H, W)`` gray where it says so
+Color = tuple[int, int, int]
 
-_BACKGROUND: Colour = (20, 22, 27)
-_WORDS: Colour = (235, 236, 240)
-_SIDE_WORDS: Colour = (165, 170, 180)
+_BACKGROUND: Color = (20, 22, 27)
+_WORDS: Color = (235, 236, 240)
+_SIDE_WORDS: Color = (165, 170, 180)
 
 _LARGEST = (2000, 1400)  # width and height of a preview, about
-_SMALLEST_CELL = (250, 120)  # room for a title, and for a few ticks of the colour bar
+_SMALLEST_CELL = (250, 120)  # room for a title, and for a few ticks of the color bar
 _SMALLEST_SIDE = 320  # tiny images are enlarged until their longer side has about this many pixels
 _WIDE = 6  # panels whose row would be this many times as wide as high are stacked instead
 
@@ -33,10 +33,10 @@ _REASON_WORDS = {Reason.LEFT_RIGHT: "views disagree", Reason.NO_STRUCTURE_RIGHT:
 
 
 def draw_preview(match: Match, truth: NDArray[np.floating] | None = None) -> Picture:
-    """Draw a match: the noisy left image, the structure found in it, the disparity with its colour bar, the coverage.
+    """Draw a match: the noisy left image, the structure found in it, the disparity with its color bar, the coverage.
 
-    The colours are turbo, from the 1st to the 99th percentile of the kept disparities (the searched range if there are
-    none). Pixels without a disparity show the structure, dim and grey. Images too large for a screen are shrunk, tiny
+    The colors are turbo, from the 1st to the 99th percentile of the kept disparities (the searched range if there are
+    none). Pixels without a disparity show the structure, dim and gray. Images too large for a screen are shrunk, tiny
     ones enlarged; wide ones are stacked rather than set side by side.
 
     Parameters
@@ -44,7 +44,7 @@ def draw_preview(match: Match, truth: NDArray[np.floating] | None = None) -> Pic
     match
         The result to draw.
     truth
-        ``(H, W)`` true disparity in px, NaN where unknown, to be set beside the result in the same colours.
+        ``(H, W)`` true disparity in px, NaN where unknown, to be set beside the result in the same colors.
 
     Returns
     -------
@@ -52,27 +52,27 @@ def draw_preview(match: Match, truth: NDArray[np.floating] | None = None) -> Pic
         The same bytes for the same match.
     """
     # The parameters of the patches play no part in how a field looks.
-    field = Junctions(np.empty((0, 0, 5)), match.left_boundaries, match.left_colours, match.settings.junctions)
+    field = Junctions(np.empty((0, 0, 5)), match.left_boundaries, match.left_colors, match.settings.junctions)
     searched = match.settings.matching.for_width(match.disparity.shape[1])
     first, last = float(searched.min_disparity), float((searched.max_disparity or 0) - 1)
-    colours = _colour_range(match.disparity if truth is None else truth, (first, last))
-    backdrop = _dimmed(match.left_colours)
+    colors = _color_range(match.disparity if truth is None else truth, (first, last))
+    backdrop = _dimmed(match.left_colors)
     panels = [
         ("Left image, as recorded", as_picture(match.left_image)),
         ("Structure seen in it", field.render()),
-        ("Disparity", _in_turbo(match.disparity, colours, backdrop)),
+        ("Disparity", _in_turbo(match.disparity, colors, backdrop)),
     ]
     if truth is not None:
-        panels.append(("True disparity", _in_turbo(truth, colours, backdrop)))
+        panels.append(("True disparity", _in_turbo(truth, colors, backdrop)))
     height, width, channels = match.left_image.shape
     words = [
-        f"{width} x {height} px {'grey' if channels == 1 else 'RGB'}",
+        f"{width} x {height} px {'gray' if channels == 1 else 'RGB'}",
         f"preset {match.settings.preset}",
         f"searched {first:.0f} to {last:.0f} px",
     ]
     reasons = reasons_in_words(match.reason)
     left_out = [f"left out: {reasons[0]}", *reasons[1:]] if reasons else []
-    return _compose(panels, f"coverage {100 * match.coverage:.1f} %", [words, left_out], colours)
+    return _compose(panels, f"coverage {100 * match.coverage:.1f} %", [words, left_out], colors)
 
 
 def draw_junctions(image: NDArray[np.float32], junctions: Junctions) -> Picture:
@@ -93,14 +93,14 @@ def draw_junctions(image: NDArray[np.float32], junctions: Junctions) -> Picture:
     rows, columns, _ = junctions.parameters.shape
     panels = [("Image, as recorded", as_picture(image)), ("Structure seen in it", junctions.render())]
     words = [
-        f"{width} x {height} px {'grey' if channels == 1 else 'RGB'}",
+        f"{width} x {height} px {'gray' if channels == 1 else 'RGB'}",
         f"patches of {junctions.settings.patch_size} x {junctions.settings.patch_size} px",
     ]
     return _compose(panels, f"{columns} x {rows} junctions", [words])
 
 
 def draw_side_by_side(match: Match) -> Picture:
-    """Draw a frame of a video: the left image as recorded, and its disparity in colour beside it, dark where none is.
+    """Draw a frame of a video: the left image as recorded, and its disparity in color beside it, dark where none is.
 
     Parameters
     ----------
@@ -110,19 +110,19 @@ def draw_side_by_side(match: Match) -> Picture:
     Returns
     -------
     (H, 2 W, 3) uint8 RGB
-        In the colours of :func:`searched_colours`, the same for all frames that were matched alike.
+        In the colors of :func:`searched_colors`, the same for all frames that were matched alike.
     """
     left = as_picture(match.left_image)
     rgb = left if left.ndim == 3 else np.repeat(left[..., None], 3, axis=2)
     dark = np.full_like(rgb, _BACKGROUND)
-    ends = searched_colours(match.settings.matching.for_width(rgb.shape[1]))
+    ends = searched_colors(match.settings.matching.for_width(rgb.shape[1]))
     return np.hstack([rgb, _in_turbo(match.disparity, ends, dark)])
 
 
-def searched_colours(searched: MatchingSettings) -> tuple[float, float]:
-    """Return the disparities at the two ends of the colours, where these span the whole range that was searched."""
+def searched_colors(searched: MatchingSettings) -> tuple[float, float]:
+    """Return the disparities at the two ends of the colors, where these span the whole range that was searched."""
     first, last = float(searched.min_disparity), float((searched.max_disparity or 0) - 1)
-    return _colour_range(np.empty(0), (first, last))
+    return _color_range(np.empty(0), (first, last))
 
 
 def as_picture(values: NDArray[np.floating]) -> Picture:
@@ -160,11 +160,11 @@ def reasons_in_words(reason: NDArray[np.uint8]) -> list[str]:
     return [f"{names[kind]} {100 * shares[kind]:.1f} %" for kind in present]
 
 
-# --- colours --------------------------------------------------------------------------------------------------------
+# --- colors --------------------------------------------------------------------------------------------------------
 
 
-def _colour_range(disparity: NDArray[np.floating], searched: tuple[float, float]) -> tuple[float, float]:
-    """The disparities at the ends of the colour bar; at least 2 px apart, so that noise is not painted as relief."""
+def _color_range(disparity: NDArray[np.floating], searched: tuple[float, float]) -> tuple[float, float]:
+    """The disparities at the ends of the color bar; at least 2 px apart, so that noise is not painted as relief."""
     kept = disparity[np.isfinite(disparity)]
     low, high = np.percentile(kept, (1, 99)).tolist() if kept.size else searched
     lacking = max(2.0 - (high - low), 0.0)
@@ -186,11 +186,11 @@ def _in_turbo(disparity: NDArray[np.floating], ends: tuple[float, float], backdr
     return np.where(known[..., None], _turbo(share), backdrop)
 
 
-def _dimmed(colours: NDArray[np.float32]) -> Picture:
-    """The structure in dark greys: it shows where a missing pixel lies, and cannot be taken for a disparity."""
-    grey = colours.mean(axis=2)
-    low, high = np.percentile(grey, (0.5, 99.5))
-    share = np.clip((grey - low) / max(high - low, 1e-6), 0, 1)
+def _dimmed(colors: NDArray[np.float32]) -> Picture:
+    """The structure in dark grays: it shows where a missing pixel lies, and cannot be taken for a disparity."""
+    gray = colors.mean(axis=2)
+    low, high = np.percentile(gray, (0.5, 99.5))
+    share = np.clip((gray - low) / max(high - low, 1e-6), 0, 1)
     return np.repeat((34 + 44 * share).round().astype(np.uint8)[..., None], 3, axis=2)
 
 
@@ -219,13 +219,13 @@ class _Type:
 
         return int(cv2.getTextSize(text, _font(bold), 0.62 * self.size, 1)[0][0])
 
-    def write(self, canvas: Picture, text: str, at: tuple[int, int], colour: Colour, bold: bool = False) -> None:
-        """Write a text whose capital letters are centred on a height and begin at a column."""
+    def write(self, canvas: Picture, text: str, at: tuple[int, int], color: Color, bold: bool = False) -> None:
+        """Write a text whose capital letters are centered on a height and begin at a column."""
         import cv2
 
         x, middle = at
         baseline = middle + round(7 * self.size)
-        cv2.putText(canvas, text, (x, baseline), _font(bold), 0.62 * self.size, colour, 1, cv2.LINE_AA)
+        cv2.putText(canvas, text, (x, baseline), _font(bold), 0.62 * self.size, color, 1, cv2.LINE_AA)
 
 
 def _font(bold: bool) -> int:
@@ -240,7 +240,7 @@ def _compose(
     words: Sequence[Sequence[str]],
     ends: tuple[float, float] | None = None,
 ) -> Picture:
-    """Set titled pictures of one size in a row, or a column if they are wide, with words below and a colour bar."""
+    """Set titled pictures of one size in a row, or a column if they are wide, with words below and a color bar."""
     height, width = panels[0][1].shape[:2]
     stacked = len(panels) * width > _WIDE * height
     across, down = (1, len(panels)) if stacked else (len(panels), 1)
@@ -335,7 +335,7 @@ def _draw_bar(
     ticks: dict[str, float],
     letters: _Type,
 ) -> None:
-    """Draw the colours from low (bottom) to high, with ticks labelled in px."""
+    """Draw the colors from low (bottom) to high, with ticks labeled in px."""
     x, y = corner
     width, height = size
     canvas[y : y + height, x : x + width] = _turbo(np.linspace(1, 0, height)[:, None])

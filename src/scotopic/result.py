@@ -57,8 +57,8 @@ class Match:
         The pair as it was matched, ``(H, W, C)`` float32.
     left_boundaries, right_boundaries
         Global boundary maps, in [0, 1].
-    left_colours, right_colours
-        Global colour maps, ``(H, W, C)``.
+    left_colors, right_colors
+        Global color maps, ``(H, W, C)``.
     settings
         Every constant that was used.
     timings
@@ -77,8 +77,8 @@ class Match:
     right_image: Map
     left_boundaries: Map
     right_boundaries: Map
-    left_colours: Map
-    right_colours: Map
+    left_colors: Map
+    right_colors: Map
     settings: Settings
     timings: dict[str, float] = field(default_factory=dict)
     completed: Map | None = None
@@ -125,8 +125,8 @@ class Match:
             right_image=right,
             left_boundaries=nothing,
             right_boundaries=nothing,
-            left_colours=left,
-            right_colours=right,
+            left_colors=left,
+            right_colors=right,
             settings=settings,
         )
 
@@ -153,7 +153,7 @@ class Match:
             "width": width,
             "height": height,
             "channels": channels,
-            "values": "as recorded, over the format's full scale; no linearisation",
+            "values": "as recorded, over the format's full scale; no linearization",
             "coverage": self.coverage,
             "mean_confidence_kept": float(self.confidence[self.mask].mean()) if self.mask.any() else None,
             "reasons": {reason.name.lower(): float((self.reason == reason).mean()) for reason in Reason},
@@ -188,7 +188,7 @@ class Match:
             write_pfm(target / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
         write_pfm(target / "confidence.pfm", self.confidence)
         write_png(target / "boundaries.png", as_picture(self.left_boundaries))
-        write_png(target / "colors.png", as_picture(self.left_colours))
+        write_png(target / "colors.png", as_picture(self.left_colors))
         write_png(target / "preview.png", draw_preview(self))
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
         if self.completed is not None:

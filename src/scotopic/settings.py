@@ -38,7 +38,7 @@ class JunctionSettings:
         Offsets tried for each parameter in a search step.
     vertex_range
         The vertex is searched over ``[-vertex_range, vertex_range]`` around its place (patch half-sides).
-    boundary_weight, colour_weight
+    boundary_weight, color_weight
         ``lb`` and ``lc`` at the end of the refinement.
     angle_rate, vertex_rate
         Adam's learning rates.
@@ -59,7 +59,7 @@ class JunctionSettings:
     candidates: int = 31
     vertex_range: float = 3.0
     boundary_weight: float = 0.5
-    colour_weight: float = 0.1
+    color_weight: float = 0.1
     angle_rate: float = 0.003
     vertex_rate: float = 0.03
     binning: int = 1
@@ -71,7 +71,7 @@ class JunctionSettings:
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         for name in ("search_steps", "refine_steps", "tile_margin"):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "at least 0")
-        for name in ("vertex_range", "boundary_weight", "colour_weight", "angle_rate", "vertex_rate"):
+        for name in ("vertex_range", "boundary_weight", "color_weight", "angle_rate", "vertex_rate"):
             _require(name, getattr(self, name), 0 <= getattr(self, name) < float("inf"), "a finite number from 0 up")
         _require("patch_size", self.patch_size, self.patch_size >= 2, "at least 2")
         _require("stride", self.stride, self.stride <= self.patch_size, f"at most patch_size = {self.patch_size}")
@@ -164,9 +164,9 @@ class EvidenceSettings:
     ----------
     fits, smallest_patch, largest_patch
         Junctions are fitted so many times, with patches of evenly spaced sizes between these parts of ``patch_size``
-        (20, 28, 36 and 44 px of 40): the mean of the colour maps is closer to the clean image than any of them. One fit
+        (20, 28, 36 and 44 px of 40): the mean of the color maps is closer to the clean image than any of them. One fit
         uses ``patch_size`` itself.
-    stabilise_above
+    stabilize_above
         Images are transformed to even noise where its variance differs by more than this factor between dark and
         bright.
     full_size_snr
@@ -176,7 +176,7 @@ class EvidenceSettings:
         Images are halved further until the volume has at most so many cells, which bounds the memory at about 10 bytes
         each.
     group_count, group_reach, group_rounds, group_share
-        In the dark the junctions' colour maps are joined, by this share, with the images filtered in groups of so many
+        In the dark the junctions' color maps are joined, by this share, with the images filtered in groups of so many
         (16, 32 or 64) like patches at most so far apart, in so many rounds (:mod:`scotopic.evidence.groups`).
     finest_scale, scales, band_ratio
         Bands ``G(s) - G(band_ratio s)`` at so many scales ``s``, each twice the one before. Wide bands: coarse
@@ -187,7 +187,7 @@ class EvidenceSettings:
         Smallest window of a band's costs.
     junction_weight, junction_window, junction_high, junction_error
         Junctions against junctions: weight and window of the costs, what is coarser than ``junction_high`` left out.
-        The part ``junction_error`` of a colour map's variance is error, here and in the cross terms.
+        The part ``junction_error`` of a color map's variance is error, here and in the cross terms.
     cross_weight, cross_window, cross_high
         Image against junctions and the reverse.
     image_weight, largest_clarity
@@ -209,7 +209,7 @@ class EvidenceSettings:
         Disagreement of the views, in pixels, that says nothing: both are noisy to this degree.
     confidence_blur, confidence_reach, confidence_floor
         The score is the geometric mean over ``confidence_reach`` of the blurred sureness, lifted by the floor:
-        neighbours err together, and one that is unsure speaks against all.
+        neighbors err together, and one that is unsure speaks against all.
     confidence_power, confidence_top, confidence_middle, confidence_slope
         Calibration: with the score times ``unit^power``, ``top / (1 + (middle / score)^slope)``; see
         ``benchmarks/calibrate.py``.
@@ -218,7 +218,7 @@ class EvidenceSettings:
     fits: int = 4
     smallest_patch: float = 0.5
     largest_patch: float = 1.1
-    stabilise_above: float = 2.0
+    stabilize_above: float = 2.0
     full_size_snr: float = 1.0
     max_cells: int = 2**26
     group_count: int = 16
@@ -356,7 +356,7 @@ class Settings:
 
 
 # Two search steps on binned pixels leave most patches at rest; the few coupled steps after them take longer strides
-# towards a smaller lb, which keeps the paper's coverage. docs/performance.md has the measurements.
+# toward a smaller lb, which keeps the paper's coverage. docs/performance.md has the measurements.
 _FEW_STEPS = JunctionSettings(
     search_steps=2,
     refine_steps=60,
@@ -381,7 +381,7 @@ PRESETS: dict[str, Settings] = {
 }
 
 
-def resolve(preset: str = "paper", /, **overrides: Any) -> Settings:
+def make_settings(preset: str = "paper", /, **overrides: Any) -> Settings:
     """Return the settings of a preset with some of them replaced by name.
 
     Parameters
@@ -398,7 +398,7 @@ def resolve(preset: str = "paper", /, **overrides: Any) -> Settings:
 
     Examples
     --------
-    >>> resolve("paper", max_disparity=64).matching.max_disparity
+    >>> make_settings("paper", max_disparity=64).matching.max_disparity
     64
     """
     if not isinstance(preset, str) or preset not in PRESETS:

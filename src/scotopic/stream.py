@@ -15,7 +15,7 @@ from scotopic.errors import InputError
 from scotopic.match import Image, follow
 from scotopic.matching import Reason
 from scotopic.result import Match
-from scotopic.settings import resolve
+from scotopic.settings import make_settings
 from scotopic.tensors import take_image
 from scotopic.validation import check_pair, check_size, is_constant
 
@@ -26,7 +26,7 @@ class Matcher:
     """Matches a stream of pairs of one size.
 
     What one pair needs is set up once and used again for each. While a pair is matched the next one is read and
-    prepared; on a GPU, upload, work and download of neighbouring pairs overlap, and the whole method is recorded once
+    prepared; on a GPU, upload, work and download of neighboring pairs overlap, and the whole method is recorded once
     as a CUDA graph, so that its many small steps cost no launches.
 
     Parameters
@@ -34,7 +34,7 @@ class Matcher:
     preset
         As for :func:`scotopic.match`.
     shape
-        Of every image: ``(height, width)``, grey, or ``(height, width, channels)``.
+        Of every image: ``(height, width)``, gray, or ``(height, width, channels)``.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     **overrides
@@ -53,7 +53,7 @@ class Matcher:
     def __init__(self, preset: str, shape: tuple[int, ...], device: str = "auto", **overrides: Any) -> None:
         self.shape = _checked(shape)
         self.device = resolve_device(device)
-        settings = resolve(preset, **overrides)
+        settings = make_settings(preset, **overrides)
         check_size(np.empty(self.shape, np.float32), settings.junctions.patch_size, "shape")
         self.settings = replace(settings, matching=settings.matching.for_width(self.shape[1]))
         self._engine: Any = None
@@ -137,7 +137,7 @@ class Matcher:
         return images
 
     def _begin(self, images: list[Any]) -> tuple[list[Any], Any]:
-        """Start on a pair; return what :meth:`_end` needs. Nothing to match in a view of one colour."""
+        """Start on a pair; return what :meth:`_end` needs. Nothing to match in a view of one color."""
         return images, None if any(is_constant(image) for image in images) else self._engine.begin(images)
 
     def _end(self, images: list[Any], ticket: Any) -> Match:

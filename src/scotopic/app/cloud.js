@@ -1,6 +1,6 @@
 // The points of the result, to turn: a depth buffer on a canvas, so that no graphics card is needed.
 const canvas = element.querySelector("canvas"), pen = canvas.getContext("2d");
-let places = new Float32Array(0), colours = new Uint8Array(0), centre = [0, 0, 0], size = 1;
+let places = new Float32Array(0), colors = new Uint8Array(0), center = [0, 0, 0], size = 1;
 let yaw, pitch, zoom, spacing = 0, loaded = null, queued = false;
 
 function reset() {
@@ -32,15 +32,15 @@ async function load() {
   }
   const data = await answer.arrayBuffer(), count = data.byteLength / 15;
   places = new Float32Array(data, 0, 3 * count);
-  colours = new Uint8Array(data, 12 * count, 3 * count);
+  colors = new Uint8Array(data, 12 * count, 3 * count);
   words.textContent = `${count.toLocaleString("en")} points, ${value.geometry}.`;
-  // Neighbouring pixels lie Z / focal apart in space, more where points were left out: dots of that size close the gaps.
+  // Neighboring pixels lie Z / focal apart in space, more where points were left out: dots of that size close the gaps.
   spacing = (1.5 / value.focal) * Math.max(1, (answer.headers.get("X-Thinned") || 1)) ** 0.5;
   if (fresh) {
-    centre = [median(0), median(1), median(2)];
+    center = [median(0), median(1), median(2)];
     const reach = [];
     for (let i = 0; i < places.length; i += 3 * 7) {
-      reach.push(Math.hypot(places[i] - centre[0], places[i + 1] - centre[1], places[i + 2] - centre[2]));
+      reach.push(Math.hypot(places[i] - center[0], places[i + 1] - center[1], places[i + 2] - center[2]));
     }
     reach.sort((a, b) => a - b);
     size = reach[Math.floor(0.8 * reach.length)] || 1;
@@ -70,19 +70,19 @@ function paint() {
   const cy = Math.cos(yaw), sy = Math.sin(yaw), cp = Math.cos(pitch), sp = Math.sin(pitch);
   const away = 3.2 / zoom, scale = 2.2 * Math.min(width, height), most = 7 * ratio;
   for (let i = 0; i < places.length; i += 3) {
-    const x = (places[i] - centre[0]) / size, y = (places[i + 1] - centre[1]) / size, z = (places[i + 2] - centre[2]) / size;
+    const x = (places[i] - center[0]) / size, y = (places[i + 1] - center[1]) / size, z = (places[i + 2] - center[2]) / size;
     const across = cy * x - sy * z, back = sy * x + cy * z;
     const down = cp * y - sp * back, depth = sp * y + cp * back + away;
     if (depth < 0.05) continue;
     const u = Math.round(width / 2 + (scale * across) / depth), v = Math.round(height / 2 + (scale * down) / depth);
     const dot = Math.min(most, Math.ceil((scale * places[i + 2] * spacing) / (size * depth)));
-    const colour = 0xff000000 | (colours[i + 2] << 16) | (colours[i + 1] << 8) | colours[i];
+    const color = 0xff000000 | (colors[i + 2] << 16) | (colors[i + 1] << 8) | colors[i];
     for (let b = v; b < v + dot; b++) {
       if (b < 0 || b >= height) continue;
       for (let a = u; a < u + dot; a++) {
         if (a < 0 || a >= width || nearest[b * width + a] <= depth) continue;
         nearest[b * width + a] = depth;
-        pixels[b * width + a] = colour;
+        pixels[b * width + a] = color;
       }
     }
   }

@@ -47,7 +47,7 @@ ROOMS = {
     "Room, small (192 x 128)": Room(192, 128, 0, 32),
     "Another room (384 x 256)": Room(384, 256, 3, 64),
 }
-_BASELINE = 0.3  # metres; the camera stands 5 baselines above the floor, which is then a person's eye height
+_BASELINE = 0.3  # meters; the camera stands 5 baselines above the floor, which is then a person's eye height
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Request:
     min_disparity, max_disparity
         The search, px; ``None`` leaves it to the method.
     focal_length, baseline
-        px (``None``: the width of the image) and metres; for pairs without a calibration file.
+        px (``None``: the width of the image) and meters; for pairs without a calibration file.
     unit
         Of the calibration's baseline, where its file does not say.
     rectify_first
@@ -340,7 +340,7 @@ def _calibration(session: Session, request: Request, width: int, height: int) ->
         focal = float(request.focal_length or width)
         return Calibration(
             fx=focal, fy=focal, cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=request.baseline, width=width,
-            height=height, source="assumed: focal length and baseline as given on the page, principal point centred",
+            height=height, source="assumed: focal length and baseline as given on the page, principal point centered",
         )  # fmt: skip
     folder = session.working_folder()
     try:

@@ -54,7 +54,7 @@ def build(sessions: Sessions, worker: ThreadPoolExecutor, delete_cache: tuple[in
                 form = _Form()
             with gr.Column(scale=5, min_width=320):
                 results = _Results()
-        _Behaviour(sessions, worker, form, results).attach(page)
+        _Behavior(sessions, worker, form, results).attach(page)
     return page
 
 
@@ -146,7 +146,7 @@ class _Results:
                     self.files = gr.HTML(elem_id="files", **_PLAIN)
 
 
-class _Behaviour:
+class _Behavior:
     """What happens when a part of the page is touched; failures become sentences in the status line."""
 
     def __init__(self, sessions: Sessions, worker: ThreadPoolExecutor, form: _Form, results: _Results) -> None:

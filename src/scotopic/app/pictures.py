@@ -13,13 +13,13 @@ from scotopic.preview import as_picture
 from scotopic.result import Match
 
 Rgb = NDArray[np.uint8]  #: ``(H, W, 3)``
-Ends = tuple[float, float]  #: the disparities at the two ends of the colours, px
+Ends = tuple[float, float]  #: the disparities at the two ends of the colors, px
 
 LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
 _ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
 _HIDDEN = (30, 33, 40)
 
-#: What each reason is called, and its colour: those that a visitor can do something about are the bright ones.
+#: What each reason is called, and its color: those that a visitor can do something about are the bright ones.
 REASONS: dict[Reason, tuple[str, tuple[int, int, int]]] = {
     Reason.OK: ("has a disparity", (68, 145, 108)),
     Reason.NO_STRUCTURE: ("no structure seen here", (48, 52, 62)),
@@ -30,10 +30,10 @@ REASONS: dict[Reason, tuple[str, tuple[int, int, int]]] = {
 }
 
 
-def colour_ends(maps: Sequence[NDArray[np.floating]], searched: Ends) -> Ends:
-    """Return what the colours span: the 1st to the 99th percentile of what is known, else the range searched.
+def color_ends(maps: Sequence[NDArray[np.floating]], searched: Ends) -> Ends:
+    """Return what the colors span: the 1st to the 99th percentile of what is known, else the range searched.
 
-    Fixed for a result, so that colours keep their meaning while the mask moves.
+    Fixed for a result, so that colors keep their meaning while the mask moves.
     """
     known = np.concatenate([each[np.isfinite(each)].ravel() for each in maps])
     low, high = np.percentile(known, (1, 99)).tolist() if known.size else searched
@@ -42,7 +42,7 @@ def colour_ends(maps: Sequence[NDArray[np.floating]], searched: Ends) -> Ends:
 
 
 def disparity_picture(disparity: NDArray[np.floating], ends: Ends, backdrop: NDArray[np.floating]) -> Rgb:
-    """Draw disparity in turbo, over the dim greys of a backdrop where there is none."""
+    """Draw disparity in turbo, over the dim grays of a backdrop where there is none."""
     known = np.isfinite(disparity)
     share = (np.where(known, disparity, ends[0]) - ends[0]) / (ends[1] - ends[0])
     # Turbo is almost black at its low end, which would be lost on the dark backdrop.
@@ -50,27 +50,27 @@ def disparity_picture(disparity: NDArray[np.floating], ends: Ends, backdrop: NDA
 
 
 def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]) -> Rgb:
-    """Draw confidence from dark to bright; what is hidden by the mask loses its colour."""
+    """Draw confidence from dark to bright; what is hidden by the mask loses its color."""
     import cv2
 
     index = (np.clip(confidence, 0, 1) * 255).round().astype(np.uint8)
-    coloured = np.asarray(cv2.applyColorMap(index, cv2.COLORMAP_VIRIDIS)[..., ::-1], np.uint8)
-    grey = np.repeat((28 + 0.35 * index.astype(np.float32)).round().astype(np.uint8)[..., None], 3, axis=2)
-    return np.where(kept[..., None], coloured, grey)
+    colored = np.asarray(cv2.applyColorMap(index, cv2.COLORMAP_VIRIDIS)[..., ::-1], np.uint8)
+    gray = np.repeat((28 + 0.35 * index.astype(np.float32)).round().astype(np.uint8)[..., None], 3, axis=2)
+    return np.where(kept[..., None], colored, gray)
 
 
 def structure_picture(match: Match, *, boundaries: bool = True) -> Rgb:
-    """Draw the colours that were seen in the left view, their contrast stretched, and the boundaries between them."""
-    field = Junctions(np.empty((0, 0, 5)), match.left_boundaries, match.left_colours, match.settings.junctions)
+    """Draw the colors that were seen in the left view, their contrast stretched, and the boundaries between them."""
+    field = Junctions(np.empty((0, 0, 5)), match.left_boundaries, match.left_colors, match.settings.junctions)
     return _rgb(field.render(boundaries))
 
 
 def reason_picture(reason: NDArray[np.uint8]) -> Rgb:
-    """Draw why each pixel has a disparity or none, in the colours of :data:`REASONS`."""
-    colours = np.full((256, 3), _HIDDEN, np.uint8)
-    for kind, (_, colour) in REASONS.items():
-        colours[int(kind)] = colour
-    return np.asarray(colours[reason])
+    """Draw why each pixel has a disparity or none, in the colors of :data:`REASONS`."""
+    colors = np.full((256, 3), _HIDDEN, np.uint8)
+    for kind, (_, color) in REASONS.items():
+        colors[int(kind)] = color
+    return np.asarray(colors[reason])
 
 
 def image_picture(image: NDArray[np.floating]) -> Rgb:
@@ -79,7 +79,7 @@ def image_picture(image: NDArray[np.floating]) -> Rgb:
 
 
 def bar_picture() -> Rgb:
-    """Draw the colours of disparity from low to high, one row."""
+    """Draw the colors of disparity from low to high, one row."""
     return _turbo(0.08 + 0.92 * np.linspace(0, 1, 256)[None])
 
 
@@ -109,10 +109,10 @@ def _turbo(share: NDArray[np.floating]) -> Rgb:
     return np.ascontiguousarray(cv2.applyColorMap(index, cv2.COLORMAP_TURBO)[..., ::-1])
 
 
-def _dim(colours: NDArray[np.floating]) -> Rgb:
-    grey = colours.mean(axis=2)
-    low, high = np.percentile(grey, (0.5, 99.5))
-    share = np.clip((grey - low) / max(high - low, 1e-6), 0, 1)
+def _dim(colors: NDArray[np.floating]) -> Rgb:
+    gray = colors.mean(axis=2)
+    low, high = np.percentile(gray, (0.5, 99.5))
+    share = np.clip((gray - low) / max(high - low, 1e-6), 0, 1)
     return np.repeat((30 + 40 * share).round().astype(np.uint8)[..., None], 3, axis=2)
 
 

@@ -54,8 +54,8 @@ def routes(sessions: Sessions) -> list[Any]:
         return JSONResponse({"words": work.read_pixel(session, x, y).in_words()}, headers=_PRIVATE)
 
     def points(session: Session, request: Request) -> Response:
-        places, colours, step = work.points(session)
-        content = places.astype("<f4").tobytes() + colours.tobytes()
+        places, colors, step = work.points(session)
+        content = places.astype("<f4").tobytes() + colors.tobytes()
         headers = {**_PRIVATE, "X-Thinned": str(step)}
         return Response(content, media_type="application/octet-stream", headers=headers)
 

@@ -14,7 +14,7 @@ from typing import Any
 from scotopic.app.routes import routes
 from scotopic.app.session import Limits, Sessions
 from scotopic.errors import SettingsError
-from scotopic.extras import needed
+from scotopic.optional import import_optional
 
 HOST = "127.0.0.1"  #: this machine only
 PORT = 7860
@@ -53,7 +53,7 @@ def serving(
         Gradio is not installed, or the address is taken.
     """
     with _quiet_logs(), Sessions(limits, root) as sessions, _gradio_files_in(sessions.uploads):
-        needed("gradio", "app", "the web page")  # which reads where to put its files when it is imported
+        import_optional("gradio", "app", "the web page")  # which reads where to put its files when it is imported
         from scotopic.app.page import build
 
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scotopic-matcher")

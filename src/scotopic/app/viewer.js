@@ -14,11 +14,11 @@ function legend(value) {
   if (kind === "disparity") {
     box.innerHTML = `<span>${value.ends[0]}</span><i class="sc-bar sc-turbo" style="background-image:url(${value.base}/maps/bar.png)"></i><span>${value.ends[1]}</span>`;
   } else if (kind === "confidence") {
-    box.innerHTML = `<span>0</span><i class="sc-bar sc-viridis"></i><span>1</span><span class="sc-aside">grey: hidden by the mask</span>`;
+    box.innerHTML = `<span>0</span><i class="sc-bar sc-viridis"></i><span>1</span><span class="sc-aside">gray: hidden by the mask</span>`;
   } else if (kind === "reason") {
-    box.innerHTML = value.reasons.map(([name, colour]) => `<span class="sc-key"><i style="background:${colour}"></i>${name}</span>`).join("");
+    box.innerHTML = value.reasons.map(([name, color]) => `<span class="sc-key"><i style="background:${color}"></i>${name}</span>`).join("");
   } else {
-    box.innerHTML = `<span class="sc-aside">boundaries and colours that were found in the noise</span>`;
+    box.innerHTML = `<span class="sc-aside">boundaries and colors that were found in the noise</span>`;
   }
 }
 

@@ -86,7 +86,7 @@ def comparison(session: Session, rows: Sequence[work.Row]) -> str:
     panels = [("disparity", f"{ours.name}: coverage {ours.coverage:.1f} %")]
     panels.append(("rival", f"{theirs.name}: coverage {theirs.coverage:.1f} %"))
     if ours.window is not None:
-        panels.append(("truth", "True disparity, in the same colours"))
+        panels.append(("truth", "True disparity, in the same colors"))
     figures = "".join(
         f'<figure><img src="{base}/maps/{kind}.png?v={version}" alt="{escape(title)}">'
         f"<figcaption>{escape(title)}</figcaption></figure>"

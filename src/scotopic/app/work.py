@@ -21,7 +21,7 @@ from scotopic.app.pictures import (
     Ends,
     Rgb,
     bar_picture,
-    colour_ends,
+    color_ends,
     confidence_picture,
     disparity_picture,
     image_picture,
@@ -201,12 +201,12 @@ def draw(session: Session, kind: str) -> Rgb:
     if kind == "bar":
         return bar_picture()
     if kind == "truth" and outcome.truth is not None:
-        return disparity_picture(outcome.truth, ends_of(outcome), found.left_colours)
+        return disparity_picture(outcome.truth, ends_of(outcome), found.left_colors)
     if kind == "rival" and session.rival is not None:
-        return disparity_picture(session.rival.disparity, ends_of(outcome), found.left_colours)
+        return disparity_picture(session.rival.disparity, ends_of(outcome), found.left_colors)
     shown = masked(found, session.threshold)
     if kind == "disparity":
-        return disparity_picture(shown.disparity, ends_of(outcome), found.left_colours)
+        return disparity_picture(shown.disparity, ends_of(outcome), found.left_colors)
     if kind == "confidence":
         return confidence_picture(found.confidence, shown.mask)
     if kind == "reason":
@@ -215,10 +215,10 @@ def draw(session: Session, kind: str) -> Rgb:
 
 
 def ends_of(outcome: Outcome) -> Ends:
-    """Return the disparities at the two ends of the colours of a result."""
+    """Return the disparities at the two ends of the colors of a result."""
     searched = outcome.match.settings.matching.for_width(outcome.match.disparity.shape[1])
     span = float(searched.min_disparity), float((searched.max_disparity or 1) - 1)
-    return colour_ends([outcome.match.disparity if outcome.truth is None else outcome.truth], span)
+    return color_ends([outcome.match.disparity if outcome.truth is None else outcome.truth], span)
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def read_pixel(session: Session, x: float, y: float) -> Reading:
 
 
 def points(session: Session) -> tuple[NDArray[np.float32], NDArray[np.uint8], int]:
-    """Return points to turn in the browser, their colours, and of how many each is the one that was not left out.
+    """Return points to turn in the browser, their colors, and of how many each is the one that was not left out.
 
     The farthest hundredth is left out too: a few stray points must not decide how small the rest is shown.
     """
@@ -286,14 +286,14 @@ def points(session: Session) -> tuple[NDArray[np.float32], NDArray[np.uint8], in
     shown = masked(outcome.match, session.threshold)
     cloud = _cloud(shown, outcome)
     if not len(cloud):
-        return cloud.points, cloud.colours, 1
+        return cloud.points, cloud.colors, 1
     near = np.flatnonzero(cloud.points[:, 2] <= np.percentile(cloud.points[:, 2], 99))
     step = max(-(-len(near) // MOST_POINTS), 1)
-    return cloud.points[near[::step]], cloud.colours[near[::step]], step
+    return cloud.points[near[::step]], cloud.colors[near[::step]], step
 
 
 def _cloud(found: Match, outcome: Outcome) -> PointCloud:
-    """Return the points of a match in the colours of its structure: the picture itself is mostly noise."""
+    """Return the points of a match in the colors of its structure: the picture itself is mostly noise."""
     return point_cloud(found, outcome.calibration, structure_picture(found, boundaries=False))
 
 
@@ -368,8 +368,8 @@ def available_files(session: Session) -> dict[str, str]:
         "disparity.npz": "disparity, NumPy",
         **({"disparity.exr": "disparity, OpenEXR"} if has_exr() else {}),
         "confidence.pfm": "confidence, PFM",
-        "depth.pfm": "depth in metres, PFM",
-        "points.ply": "coloured points, binary PLY",
+        "depth.pfm": "depth in meters, PFM",
+        "points.ply": "colored points, binary PLY",
         "preview.png": "the result at a glance",
         "report.json": "settings, coverage, timings",
         "middlebury.zip": "Middlebury submission folder",

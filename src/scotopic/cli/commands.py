@@ -20,7 +20,7 @@ from scotopic.preview import as_picture, draw_junctions, reasons_in_words
 from scotopic.progress import Stopwatch
 from scotopic.result import Match
 from scotopic.sensor import simulate_pair, to_uint8
-from scotopic.settings import JunctionSettings, resolve
+from scotopic.settings import JunctionSettings, make_settings
 from scotopic.validation import check_pair, check_size
 from scotopic.warmup import warm_up
 
@@ -39,8 +39,8 @@ def junctions(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Fit a field of junctions to one image: the boundaries and colours that survive its noise."""
-    settings = resolve(preset, **options.parse_settings(assignments, [JunctionSettings])).junctions
+    """Fit a field of junctions to one image: the boundaries and colors that survive its noise."""
+    settings = make_settings(preset, **options.parse_settings(assignments, [JunctionSettings])).junctions
     where = resolve_device(device)
     with (
         results_folder(out, JUNCTION_FILES, overwrite, inputs=[image]) as folder,
@@ -133,14 +133,14 @@ def _about(image: NDArray[np.float32]) -> dict[str, Any]:
 
 def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions, summary: dict[str, Any]) -> None:
     write_png(folder / "boundaries.png", as_picture(field.boundary_map))
-    write_png(folder / "colors.png", as_picture(field.colour_map))
+    write_png(folder / "colors.png", as_picture(field.color_map))
     write_png(folder / "preview.png", draw_junctions(image, field))
     with atomic_path(folder / "junctions.npz") as path, path.open("wb") as file:
         np.savez_compressed(
             file,
             parameters=field.parameters,
             boundary_map=field.boundary_map,
-            colour_map=field.colour_map,
+            color_map=field.color_map,
             settings=json.dumps(summary["settings"]),
         )
     write_json(folder / "report.json", summary)

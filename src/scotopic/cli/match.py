@@ -34,7 +34,7 @@ from scotopic.match import match as match_pair
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.sensor.response import Response
-from scotopic.settings import EvidenceSettings, JunctionSettings, MatchingSettings, resolve
+from scotopic.settings import EvidenceSettings, JunctionSettings, MatchingSettings, make_settings
 from scotopic.validation import check_pair
 from scotopic.warmup import warmed
 
@@ -71,7 +71,7 @@ def match(
     fill: options.Fill = False,
     fill_with: options.FillWith = None,
     kind: options.Kind = "auto",
-    linearise: options.Linearise = False,
+    linearize: options.Linearize = False,
     mosaic: options.Mosaic = "binned",
     white: options.White = None,
     device: options.Device = "auto",
@@ -88,7 +88,7 @@ def match(
         max_disparity=max_disparity,
         min_disparity=min_disparity,
     )
-    settings = resolve(preset, **overrides)
+    settings = make_settings(preset, **overrides)
     matching = settings.matching
     _check_options(calib, unit, rectified_first, ply, formats, matching)
     filled = FILLED_FILES if fill or fill_with is not None else ()
@@ -98,7 +98,7 @@ def match(
         if ply is not None:
             _claim_cloud(ply, inputs, overwrite)
         first, second = (
-            _read(path, side, kind, "srgb" if linearise else None, mosaic, white)
+            _read(path, side, kind, "srgb" if linearize else None, mosaic, white)
             for path, side in ((left, "left"), (right, "right"))
         )
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
@@ -129,7 +129,7 @@ def match(
 def _read(path: Path, side: str, kind: str, response: Response | None, mosaic: str, white: float | None) -> Recording:
     """Read one view, whatever recorded it; an error says which view it is."""
     try:
-        return read_recording(path, kind, response=response, colour=mosaic, white=white)
+        return read_recording(path, kind, response=response, color=mosaic, white=white)
     except InputError as error:
         raise InputError(f"{side} image {error}") from error
 

@@ -35,7 +35,7 @@ Unit = Annotated[
     str | None, typer.Option(help="m, cm or mm: the baseline's unit, where the calibration does not say; m by default.")
 ]
 Rectify = Annotated[bool, typer.Option("--rectify", help="Rectify the pair first, by the calibration's cameras.")]
-Ply = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the coloured points there; needs --calib.")]
+Ply = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the colored points there; needs --calib.")]
 Formats = Annotated[
     list[str],
     typer.Option(
@@ -46,8 +46,8 @@ Kind = Annotated[
     str,
     typer.Option(help="What the files hold: image, raw, counts or bit-planes; auto: by their names."),
 ]
-Linearise = Annotated[
-    bool, typer.Option("--linearise", help="Undo the sRGB curve of the images first; as recorded by default.")
+Linearize = Annotated[
+    bool, typer.Option("--linearize", help="Undo the sRGB curve of the images first; as recorded by default.")
 ]
 Mosaic = Annotated[str, typer.Option(help="Of raw files: binned (half the size), demosaiced or mosaic.")]
 White = Annotated[

@@ -20,9 +20,9 @@ from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.io.frame_maps import KINDS, frame_map_files, write_frame_maps
 from scotopic.io.frames import StereoFrames, open_pairs
 from scotopic.io.video import CODECS, VideoWriter, video_file
-from scotopic.preview import draw_side_by_side, searched_colours
+from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
-from scotopic.settings import JunctionSettings, MatchingSettings, resolve
+from scotopic.settings import JunctionSettings, MatchingSettings, make_settings
 from scotopic.stream import Matcher
 from scotopic.validation import check_size
 from scotopic.warmup import warm_up
@@ -65,7 +65,7 @@ def video(
     overrides = options.parse_settings(
         assignments, [JunctionSettings, MatchingSettings], max_disparity=max_disparity, min_disparity=min_disparity
     )
-    patch_size = resolve(preset, **overrides).junctions.patch_size
+    patch_size = make_settings(preset, **overrides).junctions.patch_size
     resolve_device(device)
     if maps not in KINDS:
         raise SettingsError(f"--maps: found {maps!r}, expected one of {', '.join(KINDS)}; choose one of these")
@@ -176,7 +176,7 @@ class _Results:
             "settings": settings.as_dict(),
             "assumed": [
                 "the views are rectified, and frames of the same number were taken at the same time",
-                "values as recorded, over the format's full scale; no linearisation, no turning by metadata",
+                "values as recorded, over the format's full scale; no linearization, no turning by metadata",
                 f"{self.film.fps:g} frames per second: {self.rate_from}",
             ],
             "start": pairs.start,
@@ -188,7 +188,7 @@ class _Results:
                 "file": self.film.path.name,
                 "codec": self.film.codec,
                 "fps": self.film.fps,
-                "colours_px": searched_colours(settings.matching),
+                "colors_px": searched_colors(settings.matching),
             },
             "maps": self._maps,
             "seconds": self.speed.seconds,

@@ -6,7 +6,7 @@ the camera, growing down the floor, changing along a row on walls and boxes seen
 are coarse and full of contrast, since nothing finer survives at a photon level of 2.
 
 Units: the baseline is 1 and the focal length equals the image width, so a point at depth Z has the disparity width / Z.
-Axes: x to the right, y down, z away from the camera, origin at the left camera. Pixel centres have whole coordinates.
+Axes: x to the right, y down, z away from the camera, origin at the left camera. Pixel centers have whole coordinates.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from scotopic.errors import SettingsError
 _Floats = NDArray[np.float64]
 _Size = tuple[int, int]  # width, height in px
 _Point = tuple[float, float]  # on the floor: (x, z)
-_Colour = tuple[float, float, float]
-_Paint = Callable[[_Floats, _Floats], _Floats]  # coordinates on the surface -> colours (n, 3)
+_Color = tuple[float, float, float]
+_Paint = Callable[[_Floats, _Floats], _Floats]  # coordinates on the surface -> colors (n, 3)
 
 _EYE_HEIGHT = 5.0  # of the camera above the floor, in baselines
 _HORIZON = 0.38  # share of the image above the horizon
@@ -45,7 +45,7 @@ class Scene:
     left, right : ndarray of float32
         ``H x W x 3`` in [0, 1].
     disparity_left, disparity_right : ndarray of float32
-        ``H x W`` in px, exact at pixel centres, without gaps: occluded pixels have their true disparity too.
+        ``H x W`` in px, exact at pixel centers, without gaps: occluded pixels have their true disparity too.
     visible_left, visible_right : ndarray of bool
         ``H x W``: whether the other view sees that point as well, inside its frame and not behind something.
     """
@@ -208,7 +208,7 @@ def _upright(
 
 @dataclass(frozen=True)
 class _Box:
-    """A box on the floor, turned about the vertical; (x, z) is its centre."""
+    """A box on the floor, turned about the vertical; (x, z) is its center."""
 
     x: float
     z: float
@@ -248,7 +248,7 @@ class _Box:
 # --- textures -------------------------------------------------------------------------------------------------------
 
 
-def _mix(first: _Colour, second: _Colour, share: _Floats | NDArray[np.bool_]) -> _Floats:
+def _mix(first: _Color, second: _Color, share: _Floats | NDArray[np.bool_]) -> _Floats:
     weight = np.asarray(share, dtype=np.float64)[:, None]
     return np.asarray((1 - weight) * np.array(first) + weight * np.array(second))
 
@@ -269,8 +269,8 @@ def _grain(random: np.random.Generator, cell: float) -> _Paint:
     return paint
 
 
-def _plain(colour: _Colour) -> _Paint:
-    return lambda u, v: np.broadcast_to(np.array(colour), (u.size, 3))
+def _plain(color: _Color) -> _Paint:
+    return lambda u, v: np.broadcast_to(np.array(color), (u.size, 3))
 
 
 def _uneven_edges(random: np.random.Generator, length: float, smallest: float, largest: float) -> _Floats:
@@ -285,10 +285,10 @@ def _wallpaper(random: np.random.Generator) -> _Paint:
     def paint(u: _Floats, v: _Floats) -> _Floats:
         band = np.searchsorted(edges, u)
         share = np.where(band % 2, 0.75 + 0.25 * tint[band], 0.2 * tint[band])
-        colours = _mix((0.95, 0.72, 0.40), (0.66, 0.36, 0.20), share)
-        colours[v < 1.6] = _WHITE
-        colours[v < 0.5] = _INK
-        return colours * (0.9 + 0.2 * grain(u, v))
+        colors = _mix((0.95, 0.72, 0.40), (0.66, 0.36, 0.20), share)
+        colors[v < 1.6] = _WHITE
+        colors[v < 0.5] = _INK
+        return colors * (0.9 + 0.2 * grain(u, v))
 
     return paint
 
@@ -297,10 +297,10 @@ def _tall_panels(random: np.random.Generator) -> _Paint:
     edges, grain = _uneven_edges(random, 80.0, 5.0, 8.0), _grain(random, 0.8)
 
     def paint(u: _Floats, v: _Floats) -> _Floats:
-        colours = _mix(_TEAL, _CREAM, np.searchsorted(edges, u) % 2 == 1)
-        colours[(v > 8.0) & (v < 9.2)] = _ORANGE
-        colours[v < 1.2] = _INK
-        return colours * (0.88 + 0.24 * grain(u, v))
+        colors = _mix(_TEAL, _CREAM, np.searchsorted(edges, u) % 2 == 1)
+        colors[(v > 8.0) & (v < 9.2)] = _ORANGE
+        colors[v < 1.2] = _INK
+        return colors * (0.88 + 0.24 * grain(u, v))
 
     return paint
 
@@ -311,14 +311,14 @@ def _night_window(random: np.random.Generator) -> _Paint:
     stars = random.uniform((1.3, 6.0), (16.7, 11.2), (14, 2))
 
     def paint(u: _Floats, v: _Floats) -> _Floats:
-        colours = _mix((0.16, 0.26, 0.55), _NIGHT, np.clip(v / 11.0, 0, 1))
+        colors = _mix((0.16, 0.26, 0.55), _NIGHT, np.clip(v / 11.0, 0, 1))
         for star_u, star_v in stars:
-            colours[np.hypot(u - star_u, v - star_v) < 0.22] = _WHITE
-        colours[np.hypot(u - moon_u, v - moon_v) < 2.3] = (1.0, 0.97, 0.80)
-        colours[v < 4.6 + 1.3 * np.sin(0.55 * u + phase)] = (0.20, 0.38, 0.42)
-        colours[v < 2.9 + 1.2 * np.sin(0.42 * u + 2.0 + phase)] = (0.04, 0.12, 0.14)
-        colours[(np.abs(u - 9.0) > 8.2) | (np.abs(v - 6.25) > 5.5) | (np.abs(u - 9.0) < 0.4)] = _WHITE
-        return colours
+            colors[np.hypot(u - star_u, v - star_v) < 0.22] = _WHITE
+        colors[np.hypot(u - moon_u, v - moon_v) < 2.3] = (1.0, 0.97, 0.80)
+        colors[v < 4.6 + 1.3 * np.sin(0.55 * u + phase)] = (0.20, 0.38, 0.42)
+        colors[v < 2.9 + 1.2 * np.sin(0.42 * u + 2.0 + phase)] = (0.04, 0.12, 0.14)
+        colors[(np.abs(u - 9.0) > 8.2) | (np.abs(v - 6.25) > 5.5) | (np.abs(u - 9.0) < 0.4)] = _WHITE
+        return colors
 
     return paint
 
@@ -332,14 +332,14 @@ def _floor(random: np.random.Generator, boxes: list[_Box]) -> _Paint:
         x, z = u - 120.0, v + 3.0
         column, row = np.floor(x / 3.0).astype(np.intp), np.floor(z / 6.0).astype(np.intp)
         share = np.where((column + row) % 2, 0.0, 0.75) + 0.25 * tone[row % 97, column % 101]
-        colours = _mix((0.24, 0.25, 0.33), (0.90, 0.88, 0.84), share)
+        colors = _mix((0.24, 0.25, 0.33), (0.90, 0.88, 0.84), share)
         from_rug = np.hypot(x - rug_x, z - rug_z)
-        for radius, colour in ((6.4, _BLUE), (5.6, _YELLOW), (3.9, _RED), (1.9, _CREAM)):
-            colours[from_rug < radius] = colour
+        for radius, color in ((6.4, _BLUE), (5.6, _YELLOW), (3.9, _RED), (1.9, _CREAM)):
+            colors[from_rug < radius] = color
         shadow = np.ones_like(x)
         for box in boxes:
             shadow *= 1 - 0.6 * np.exp(-((box.distance(x, z) / 0.9) ** 1.3))
-        return colours * (0.9 + 0.2 * grain(u, v)) * shadow[:, None]
+        return colors * (0.9 + 0.2 * grain(u, v)) * shadow[:, None]
 
     return paint
 
@@ -349,9 +349,9 @@ def _slanting_stripes(random: np.random.Generator, panel: int) -> _Paint:
     pair = ((_BLUE, _YELLOW), (_YELLOW, _BLUE), (_BLUE, _CREAM))[panel % 3]
 
     def paint(u: _Floats, v: _Floats) -> _Floats:
-        colours = _mix(*pair, np.searchsorted(edges, v + (0.45 if panel % 2 else -0.45) * u + 8.0) % 2 == 1)
-        colours[(v > 9.1) | (v < 0.5)] = _INK
-        return colours * (0.9 + 0.2 * grain(u, v))
+        colors = _mix(*pair, np.searchsorted(edges, v + (0.45 if panel % 2 else -0.45) * u + 8.0) % 2 == 1)
+        colors[(v > 9.1) | (v < 0.5)] = _INK
+        return colors * (0.9 + 0.2 * grain(u, v))
 
     return paint
 
@@ -361,27 +361,27 @@ def _bookshelf(random: np.random.Generator) -> _Paint:
     boards = 2.6
     edges = np.stack([_uneven_edges(random, 8.0, 0.7, 1.5) for _ in range(5)])
     tops = random.uniform(1.5, 2.25, edges.shape)
-    # Steps of 1 to 7 through 8 covers: neighbours always differ.
+    # Steps of 1 to 7 through 8 covers: neighbors always differ.
     choice = np.cumsum(random.integers(1, 8, edges.shape), axis=1) % 8
 
     def paint(u: _Floats, v: _Floats) -> _Floats:
         row = np.clip((v / boards).astype(np.intp), 0, 4)
         over_board = v - row * boards
         book = np.minimum((u[:, None] > edges[row]).sum(axis=1), edges.shape[1] - 1)
-        colours: _Floats = covers[choice[row, book]]
-        colours[over_board > tops[row, book]] = (0.16, 0.09, 0.06)
-        colours[(over_board < 0.3) | (u < 0.35) | (u > 6.05) | (v > 10.2)] = _WOOD
-        return colours
+        colors: _Floats = covers[choice[row, book]]
+        colors[over_board > tops[row, book]] = (0.16, 0.09, 0.06)
+        colors[(over_board < 0.3) | (u < 0.35) | (u > 6.05) | (v > 10.2)] = _WOOD
+        return colors
 
     return paint
 
 
-def _blobs(random: np.random.Generator, first: _Colour, second: _Colour) -> _Paint:
+def _blobs(random: np.random.Generator, first: _Color, second: _Color) -> _Paint:
     coarse, grain = _grain(random, 1.1), _grain(random, 0.22)
     return lambda u, v: _mix(first, second, coarse(u, v)[:, 0] > 0.5) * (0.88 + 0.24 * grain(u, v))
 
 
-def _checks(random: np.random.Generator, first: _Colour, second: _Colour) -> _Paint:
+def _checks(random: np.random.Generator, first: _Color, second: _Color) -> _Paint:
     side, grain = 1.2, _grain(random, 0.24)
     return lambda u, v: _mix(first, second, (u // side + v // side) % 2 == 1) * (0.88 + 0.24 * grain(u, v))
 

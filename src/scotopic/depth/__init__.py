@@ -1,4 +1,4 @@
-"""From disparity to metres: calibration, rectification, depth, its uncertainty, and points in space."""
+"""From disparity to meters: calibration, rectification, depth, its uncertainty, and points in space."""
 
 from scotopic.depth.calibration import Calibration, Camera, Rig
 from scotopic.depth.cloud import PointCloud, point_cloud

@@ -1,4 +1,4 @@
-"""What turns pixels into metres: the calibration of a rectified pair, and of the cameras it was rectified from."""
+"""What turns pixels into meters: the calibration of a rectified pair, and of the cameras it was rectified from."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scotopic.errors import InputError
 
 Matrix = NDArray[np.float64]
 
-#: Metres in one unit of length; what a baseline may be given in.
+#: Meters in one unit of length; what a baseline may be given in.
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
 # Far beyond any camera, and still small enough that no product of them leaves float32.
 _MOST_PIXELS = 1e7
-_MOST_METRES = 1e5
+_MOST_METERS = 1e5
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +69,9 @@ class Calibration:
     fx, fy
         Focal length, px.
     cx, cy
-        Principal point of the left view, px from the centre of the top-left pixel.
+        Principal point of the left view, px from the center of the top-left pixel.
     baseline
-        Distance of the two cameras, in **metres**, whatever the file had.
+        Distance of the two cameras, in **meters**, whatever the file had.
     doffs
         Column of the right principal point minus that of the left, px; 0 for most rigs, not for Middlebury.
     width, height
@@ -109,7 +109,7 @@ class Calibration:
         lengths = {
             "fx": (self.fx, _MOST_PIXELS),
             "fy": (self.fy, _MOST_PIXELS),
-            "baseline": (self.baseline, _MOST_METRES),
+            "baseline": (self.baseline, _MOST_METERS),
         }
         for name, (value, most) in lengths.items():
             if not 0 < value <= most:
@@ -134,7 +134,7 @@ class Calibration:
 
     @property
     def q(self) -> Matrix:
-        """OpenCV's ``Q``: ``[X Y Z W] = Q [x y d 1]``, for ``cv2.reprojectImageTo3D``; 4 x 4, metres."""
+        """OpenCV's ``Q``: ``[X Y Z W] = Q [x y d 1]``, for ``cv2.reprojectImageTo3D``; 4 x 4, meters."""
         aspect = self.fx / self.fy
         return np.array(
             [
@@ -151,7 +151,7 @@ class Calibration:
         Parameters
         ----------
         width, height
-            The new size, px. Coordinates count from the centre of the first pixel, so the principal point moves by
+            The new size, px. Coordinates count from the center of the first pixel, so the principal point moves by
             half a pixel's change besides being scaled; focal lengths and `doffs` are scaled.
 
         Raises

@@ -1,4 +1,4 @@
-"""Points in space with the colour and the confidence of their pixel."""
+"""Points in space with the color and the confidence of their pixel."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Matched(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PointCloud:
-    """Points in the left camera's axes: x to the right, y down, z forward, metres.
+    """Points in the left camera's axes: x to the right, y down, z forward, meters.
 
     Attributes
     ----------
     points
         ``N x 3`` float32.
-    colours
+    colors
         ``N x 3`` uint8 RGB.
     confidence
         ``N`` float32 in [0, 1].
     """
 
     points: NDArray[np.float32]
-    colours: NDArray[np.uint8]
+    colors: NDArray[np.uint8]
     confidence: NDArray[np.float32]
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class PointCloud:
             It cannot be written, or is there already and `overwrite` is False.
         """
         claim_file(path, overwrite)
-        write_ply(path, self.points, colours=self.colours, confidence=self.confidence)
+        write_ply(path, self.points, colors=self.colors, confidence=self.confidence)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> PointCloud:
@@ -65,14 +65,12 @@ class PointCloud:
         Raises
         ------
         InputError
-            It cannot be read, or lacks colours or confidence.
+            It cannot be read, or lacks colors or confidence.
         """
         found = read_ply(path)
-        if found.colours is None or found.confidence is None:
-            raise InputError(
-                f"{path!s}: found points alone, expected colours and confidence too; read it with read_ply"
-            )
-        return cls(found.points, found.colours, found.confidence)
+        if found.colors is None or found.confidence is None:
+            raise InputError(f"{path!s}: found points alone, expected colors and confidence too; read it with read_ply")
+        return cls(found.points, found.colors, found.confidence)
 
 
 def point_cloud(
@@ -92,10 +90,10 @@ def point_cloud(
     calibration
         Of the images as they were matched.
     image
-        Where the colours come from, of the size of the left view: an array or a path, such as a brighter picture of the
-        same view; the left view itself if left out. Grey becomes equal red, green and blue.
+        Where the colors come from, of the size of the left view: an array or a path, such as a brighter picture of the
+        same view; the left view itself if left out. Gray becomes equal red, green and blue.
     max_depth
-        Leave out what is farther, in metres: far points scatter, and viewers zoom out to show them all.
+        Leave out what is farther, in meters: far points scatter, and viewers zoom out to show them all.
     min_confidence
         Leave out what is less sure.
 
@@ -122,18 +120,18 @@ def point_cloud(
     if hasattr(match, "to_numpy"):  # a match of tensors on a GPU
         match = match.to_numpy()
     places = points_from_disparity(match.disparity, calibration)
-    picture = match.left_image if image is None else as_image(image, "colour")
+    picture = match.left_image if image is None else as_image(image, "color")
     if picture.shape[:2] != places.shape[:2]:
         raise InputError(
-            f"colour image: found {picture.shape[1]} x {picture.shape[0]} px, expected {places.shape[1]} x "
+            f"color image: found {picture.shape[1]} x {picture.shape[0]} px, expected {places.shape[1]} x "
             f"{places.shape[0]} like the left view; resize it"
         )
     kept = np.isfinite(places).all(axis=-1) & (match.confidence >= min_confidence)
     if max_depth is not None:
         kept &= places[..., 2] <= max_depth
-    colours = np.rint(np.clip(picture[kept], 0.0, 1.0) * 255).astype(np.uint8)
+    colors = np.rint(np.clip(picture[kept], 0.0, 1.0) * 255).astype(np.uint8)
     return PointCloud(
         points=places[kept],
-        colours=np.ascontiguousarray(np.broadcast_to(colours, (len(colours), 3))),
+        colors=np.ascontiguousarray(np.broadcast_to(colors, (len(colors), 3))),
         confidence=match.confidence[kept].astype(np.float32),
     )

@@ -3,7 +3,7 @@
 The paper's supplement fills its sparse map with such a network (Marigold-DC), fed a denoised left image and depth as
 ``1 / d``. A network here takes two inputs, in this order: the left image ``(1, 3, H, W)`` in [0, 1], and depth
 ``(1, 1, H, W)``, 0 where there is none. Its first output is the depth of every pixel, of the second input's shape. The
-image is the junctions' colour map, which is the left image without its noise. Networks that want to be fed otherwise
+image is the junctions' color map, which is the left image without its noise. Networks that want to be fed otherwise
 fit in a callable.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.extras import needed
+from scotopic.optional import import_optional
 
 Map = NDArray[np.float32]
 
@@ -51,15 +51,15 @@ def complete(fill: Fill, image: Map, disparity: Map, confidence: Map) -> Map:
     name = repr(fspath(fill))
     known = np.isfinite(disparity) & (disparity > 0)
     depth = np.where(known, 1 / np.where(known, disparity, 1), 0).astype(np.float32)
-    colours = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
-    planes = np.ascontiguousarray(np.moveaxis(np.clip(colours, 0, 1), -1, 0)[None], np.float32)
+    colors = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+    planes = np.ascontiguousarray(np.moveaxis(np.clip(colors, 0, 1), -1, 0)[None], np.float32)
     found = _checked(_run(fspath(fill), [planes, depth[None, None]]), disparity.shape, name)
     usable = found > 0
     return np.where(usable, 1 / np.where(usable, found, 1), np.float32(np.nan)).astype(np.float32)
 
 
 def _run(path: str, arrays: list[Map]) -> NDArray[Any]:
-    runtime = needed("onnxruntime", "bench", f"filling with {path!r}")
+    runtime = import_optional("onnxruntime", "bench", f"filling with {path!r}")
     try:
         session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
         names = [place.name for place in session.get_inputs()]

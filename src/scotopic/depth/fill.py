@@ -2,7 +2,7 @@
 
 At each pixel a plane goes through the disparities around, each weighted by its confidence and by how near it is.
 Nearness is counted along rows and columns, and a boundary on the way makes the way longer (the domain transform of
-Gastal and Oliveira, with the boundary map in the place of colours)::
+Gastal and Oliveira, with the boundary map in the place of colors)::
 
     way = sum over the steps of  1 + strictness * B
 

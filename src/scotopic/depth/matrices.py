@@ -15,7 +15,7 @@ _FOCAL_TOLERANCE = 1e-4
 _ROW_TOLERANCE = 0.05
 
 
-def from_projections(left: Matrix, right: Matrix, *, metres: float = 1.0, **others: Any) -> Calibration:
+def from_projections(left: Matrix, right: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
     """Return the calibration that two rectified cameras' 3 x 4 matrices state.
 
     ``P = [fx 0 cx a; 0 fy cy b; 0 0 1 c]``, where ``a`` is minus ``fx`` times the camera's place along the baseline.
@@ -24,7 +24,7 @@ def from_projections(left: Matrix, right: Matrix, *, metres: float = 1.0, **othe
     ----------
     left, right
         OpenCV's P1 and P2, KITTI's P_rect_02 and P_rect_03, ROS's P.
-    metres
+    meters
         In one unit of the file's lengths.
     **others
         Further fields of :class:`Calibration`.
@@ -49,7 +49,7 @@ def from_projections(left: Matrix, right: Matrix, *, metres: float = 1.0, **othe
             f"{right[0, 0]:g}, {right[1, 1]:g}, {right[1, 2]:g}, expected the same in both views; they are not of one "
             "rectified pair"
         )
-    # A camera's place is P[:, 3] seen through the rest of P; KITTI's colour cameras lie a little off camera 0.
+    # A camera's place is P[:, 3] seen through the rest of P; KITTI's color cameras lie a little off camera 0.
     with np.errstate(all="ignore"):  # numbers beyond all cameras are refused below
         apart = np.linalg.solve(left[:, :3], left[:, 3]) - np.linalg.solve(right[:, :3], right[:, 3])
     if not np.abs(apart[1:]).max() <= max(0.05 * abs(apart[0]), 1e-9):
@@ -62,13 +62,13 @@ def from_projections(left: Matrix, right: Matrix, *, metres: float = 1.0, **othe
         fy=float(left[1, 1]),
         cx=float(left[0, 2]),
         cy=float(left[1, 2]),
-        baseline=float(apart[0]) * metres,
+        baseline=float(apart[0]) * meters,
         doffs=float(right[0, 2] - left[0, 2]),
         **others,
     )
 
 
-def from_q(q: Matrix, *, metres: float = 1.0, **others: Any) -> Calibration:
+def from_q(q: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
     """Return the calibration that OpenCV's ``Q`` states; the inverse of :attr:`Calibration.q`.
 
     Raises
@@ -88,7 +88,7 @@ def from_q(q: Matrix, *, metres: float = 1.0, **others: Any) -> Calibration:
         fy=float(q[2, 3]) / float(q[1, 1]),  # not NumPy's division, which warns where the check below refuses
         cx=float(-q[0, 3]),
         cy=float(-q[1, 3]) / float(q[1, 1]),
-        baseline=metres / float(q[3, 2]),
+        baseline=meters / float(q[3, 2]),
         doffs=float(q[3, 3]) / float(q[3, 2]),
         **others,
     )

@@ -30,7 +30,7 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
     -------
     left, right : ndarray of float32
         ``H x W x C``; black where the camera did not see. Values between pixels are interpolated linearly, which
-        averages neighbours and so lowers the noise a little, unevenly.
+        averages neighbors and so lowers the noise a little, unevenly.
     calibration : Calibration
         Of these two.
 

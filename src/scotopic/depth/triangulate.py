@@ -1,6 +1,6 @@
 """From disparity to depth and to points in space.
 
-Axes are the left camera's, as OpenCV's: x to the right, y down, z forward; metres.
+Axes are the left camera's, as OpenCV's: x to the right, y down, z forward; meters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def depth_from_disparity(disparity: NDArray[np.floating], calibration: Calibrati
     Returns
     -------
     ndarray of float32
-        ``H x W`` metres; NaN where there is no disparity, and where ``d + doffs <= 0``: such a pixel is at infinity or
+        ``H x W`` meters; NaN where there is no disparity, and where ``d + doffs <= 0``: such a pixel is at infinity or
         wrong, and has no place in space.
     """
     shifts = _shifts(disparity, calibration)
@@ -53,7 +53,7 @@ def depth_uncertainty(
     Returns
     -------
     ndarray of float32
-        ``H x W`` metres, NaN where there is no depth.
+        ``H x W`` meters, NaN where there is no depth.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def points_from_disparity(disparity: NDArray[np.floating], calibration: Calibrat
     Returns
     -------
     ndarray of float32
-        ``H x W x 3`` metres, NaN where there is no depth.
+        ``H x W x 3`` meters, NaN where there is no depth.
     """
     shifts = _shifts(disparity, calibration)
     rows, columns = np.indices(shifts.shape)
@@ -126,8 +126,8 @@ def _variance(values: NDArray[np.floating], side: int) -> NDArray[np.float64]:
     """Variance over a square about each pixel, cut off at the border; what is unknown is left out."""
     known = np.isfinite(values)
     # About the mean of all: squares of small numbers keep their digits.
-    centred = np.where(known, values - (values[known].mean() if known.any() else 0.0), 0.0).astype(np.float64)
-    count, total, squares = (_box_sum(each, side) for each in (known.astype(np.float64), centred, centred**2))
+    centered = np.where(known, values - (values[known].mean() if known.any() else 0.0), 0.0).astype(np.float64)
+    count, total, squares = (_box_sum(each, side) for each in (known.astype(np.float64), centered, centered**2))
     count = np.maximum(count, 1.0)
     return np.asarray(np.maximum(squares / count - (total / count) ** 2, 0.0))
 

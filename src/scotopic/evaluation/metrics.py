@@ -201,7 +201,7 @@ def score(
 def edge_distance(truth: NDArray[Any], jump: float = 2.0) -> Map:
     """Give the distance of each pixel to the nearest disparity edge.
 
-    A pixel lies on an edge if the truth of one of its four neighbours is known and differs from its own by more than
+    A pixel lies on an edge if the truth of one of its four neighbors is known and differs from its own by more than
     `jump`. A jump across unknown pixels is not seen: where a data set leaves occlusions out, so are their edges.
 
     Parameters
@@ -209,7 +209,7 @@ def edge_distance(truth: NDArray[Any], jump: float = 2.0) -> Map:
     truth : ndarray
         ``H x W`` true disparity in px, not finite where it is unknown.
     jump : float
-        The difference in px above which two neighbours belong to different surfaces.
+        The difference in px above which two neighbors belong to different surfaces.
 
     Returns
     -------

@@ -3,7 +3,7 @@
 The size of the protocol is relative to the *full* size of a data set, whatever size lies on disk: Middlebury 2014 at
 0.2 of full size is 0.8 of the quarter-size images. Images are shrunk by area averaging. Truth is shrunk in two ways:
 
-* ``truth``, our default: nearest neighbour, so that a value is a value that was measured, and unknown stays unknown.
+* ``truth``, our default: nearest neighbor, so that a value is a value that was measured, and unknown stays unknown.
 * ``truth_paper``: unknown as 0, area averaging, then only exact zeros are unknown. At a hole the average mixes zeros
   in, so values there are too small; that is what the paper was scored with.
 
@@ -128,7 +128,7 @@ def shrink_image(image: NDArray[np.float32], factor: float) -> NDArray[np.float3
 
 
 def shrink_truth(truth: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Shrink a disparity map by nearest neighbour: no value is mixed with another, unknown stays unknown.
+    """Shrink a disparity map by nearest neighbor: no value is mixed with another, unknown stays unknown.
 
     The pixel of the original that is taken is ``floor(x / factor)``, the convention of the reference results.
 
@@ -168,7 +168,7 @@ def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.
 
 
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
-    """Shrink a mask by nearest neighbour: it goes with :func:`shrink_truth`, pixel by pixel.
+    """Shrink a mask by nearest neighbor: it goes with :func:`shrink_truth`, pixel by pixel.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
 
 
 def shrink_calibration(calibration: Calibration, factor: float) -> Calibration:
-    """Scale a calibration with its image. The centre of the first pixel is 0, so it moves by half a pixel's change.
+    """Scale a calibration with its image. The center of the first pixel is 0, so it moves by half a pixel's change.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Record:
         What was done.
     scores
         At the method's own mask, by window: ``{"19": {"epe": px, "rms": px, "bad": {"1": percent, ...}, "a50": px,
-        "a90": px, "a99": px, "coverage": percent}}``. Window 1 is scored on the nearest-neighbour truth, wider ones on
+        "a90": px, "a99": px, "coverage": percent}}``. Window 1 is scored on the nearest-neighbor truth, wider ones on
         the paper's. A figure that does not exist, such as the error of no pixels, is ``None``.
     curves
         By window: ``{"1": {"coverage": [percent ...], "epe": [...], "bad": {"1": [...], ...}, "aurc": px, "ause":

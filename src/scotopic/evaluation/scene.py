@@ -30,7 +30,7 @@ class Scene:
     left, right
         The clean pair, ``(H, W, C)`` float32 in [0, 1].
     truth
-        Disparity, ``(H, W)`` float32 px, NaN where unknown; resized by validity-aware nearest neighbour (our default).
+        Disparity, ``(H, W)`` float32 px, NaN where unknown; resized by validity-aware nearest neighbor (our default).
     truth_paper
         The same resized as the paper does it: area averaging with unknown as 0, after which only exact zeros are
         unknown. Values are smeared at holes.

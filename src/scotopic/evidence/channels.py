@@ -10,7 +10,7 @@ the logarithm of the ratio "same : unrelated" is, but for a constant::
 It is a number of nats: evidence of different kinds may be added. It says by itself that a faint component tells little
 (``S << N``), and that likeness of what is rare (large ``w``) tells more than likeness of what is everywhere.
 
-**Components.** The colours of each channel are turned to their principal axes, where they are uncorrelated. The
+**Components.** The colors of each channel are turned to their principal axes, where they are uncorrelated. The
 variance ``E`` along an axis is measured over both views; ``S = E - N``.
 
 **Channels**, ``G(s)`` a Gaussian blur:
@@ -18,7 +18,7 @@ variance ``E`` along an axis is measured over both views; ``S = E - N``.
 - *Bands* ``G(s) - G(4 s)`` of the images, ``s`` = 1, 2, 4, 8: what survives blurring. ``N`` is the image's noise times
   the energy of the band's kernel, plus a part of ``S`` that never repeats between views (``band_misfit``). The weight
   is the number of independent samples in the band's own blur: its area over the area of the band's correlation.
-- *Junctions with junctions*: colour maps less their coarse part. Their errors go with what they show.
+- *Junctions with junctions*: color maps less their coarse part. Their errors go with what they show.
 - *Image with junctions*, both ways: a fine, noisy view against a clear one of the other view. The noise of the image is
   white and averages out over the window; this carries more than any other channel.
 - *Image with image*: nothing at two photons, nearly everything in good light. With the clarity ``q``, signal over noise
@@ -51,7 +51,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pair:
-    """What the evidence is drawn from: stabilised images, colour maps of their junctions, ``(H, W, C)``, the noise."""
+    """What the evidence is drawn from: stabilized images, color maps of their junctions, ``(H, W, C)``, the noise."""
 
     left: Any
     right: Any
@@ -188,7 +188,7 @@ def _units(noise: float, part: float, signal: Vector, around: Any) -> Any:
 
 
 def axes_of(engine: Any, left: Any, right: Any) -> tuple[Vector, Vector]:
-    """Return the variances along the principal axes of two views' colours, rising, and the axes."""
+    """Return the variances along the principal axes of two views' colors, rising, and the axes."""
     spread, axes = np.linalg.eigh(engine.second_moments(left, right))
     # The sign of an axis is the solver's whim; products of two components do not see it, readers of them do.
     return spread, axes * np.where(axes.sum(axis=0) < 0, -1.0, 1.0)
@@ -203,7 +203,7 @@ def _principal(engine: Any, left: Any, right: Any) -> tuple[Any, Any, Vector]:
 def band_kernel(scale: float, ratio: float) -> tuple[float, float]:
     """Return the energy of a band's kernel, ``sum h^2``, and the area of its correlation, ``sum (h * h)^2 / energy^2``.
 
-    The first is what white noise of variance 1 has left after the band; the second, how many neighbouring pixels of it
+    The first is what white noise of variance 1 has left after the band; the second, how many neighboring pixels of it
     are worth one.
     """
     narrow, wide = gaussian(scale), gaussian(scale * ratio)
@@ -216,8 +216,8 @@ def band_kernel(scale: float, ratio: float) -> tuple[float, float]:
 
 def _transform(kernel: Vector, length: int) -> Vector:
     """Return the Fourier transform of a symmetric kernel around 0, which is real."""
-    centred = np.roll(np.pad(kernel, (0, length - kernel.size)), -(kernel.size // 2))
-    return np.asarray(np.fft.fft(centred).real)
+    centered = np.roll(np.pad(kernel, (0, length - kernel.size)), -(kernel.size // 2))
+    return np.asarray(np.fft.fft(centered).real)
 
 
 def gaussian(sigma: float) -> Vector:

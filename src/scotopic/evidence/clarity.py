@@ -1,4 +1,4 @@
-"""How clear the images are, and how much less a pixel then needs its neighbours.
+"""How clear the images are, and how much less a pixel then needs its neighbors.
 
 Clarity is signal over noise of the images themselves: about 0.1 at two photons, 2 to 3 at 32, 4 to 15 on clean
 pictures. Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing. Above a
@@ -19,7 +19,7 @@ SINGLE = 0.7
 
 
 def clarity(engine: Any, pair: Pair, settings: Settings) -> float:
-    """Return signal over noise of a pair's images, along the axis of their colours that has most of it."""
+    """Return signal over noise of a pair's images, along the axis of their colors that has most of it."""
     assert settings.evidence is not None
     fine = (engine.detail(each, settings.evidence.cross_high) for each in (pair.left, pair.right))
     spread, _ = axes_of(engine, *fine)

@@ -1,7 +1,7 @@
 """How sure a disparity is: a score that ranks pixels, and the probability that it stands for.
 
 The score: by how much the winning disparity beats the best one at least two candidates away, in units of the volume's
-spread, less where the two views disagree by more than half a pixel. Neighbours err together, and one that is unsure
+spread, less where the two views disagree by more than half a pixel. Neighbors err together, and one that is unsure
 speaks against all around it, so the score is a geometric mean::
 
     sure(x)  = margin(x) exp(-max(|D_L(x) - D_R(x - D_L(x))| - 1/2, 0))

@@ -3,7 +3,7 @@
 Junctions describe edges and lose what is fainter than an edge. Faint structure repeats, though: along an edge, over a
 texture, within a surface. So each patch of the dark image is filtered together with the patches around that look most
 like it. Which do, and how much of each frequency is signal, a clearer picture of the same scene tells, the *pilot*: the
-junctions' colour map first, then the filter's own result.
+junctions' color map first, then the filter's own result.
 
 For a patch, with ``N`` patches (itself the first) in a group, ``t`` the transform of the group (DCT along rows and
 columns of each patch, Hadamard along the group), ``y`` and ``p`` the group in the image and in the pilot, and noise of
@@ -39,11 +39,11 @@ Array = NDArray[np.float64]
 
 
 def clarified(engine: Any, pair: Pair, settings: EvidenceSettings) -> Pair:
-    """Return a pair whose junctions' colour maps are joined with what like patches of its images show together."""
+    """Return a pair whose junctions' color maps are joined with what like patches of its images show together."""
     if settings.group_rounds == 0 or min(pair.left.shape[:2]) < SIZE + settings.group_reach:
         return pair
     maps = pair.left_junctions, pair.right_junctions
-    # Along the principal axes of the colours most of the signal is in one component, and the others are quiet.
+    # Along the principal axes of the colors most of the signal is in one component, and the others are quiet.
     _, axes = axes_of(engine, *(engine.detail(each, settings.cross_high) for each in maps))
     seen = [engine.turned(each, axes) for each in (pair.left, pair.right)]
     pilots = [engine.turned(each, axes) for each in maps]

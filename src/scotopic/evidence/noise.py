@@ -5,9 +5,9 @@ removed. A sensor's photons and read noise are not asked for here: what is match
 variance is what the curve shows, clipping and rounding included.
 
 Where the line ``variance = a + b I`` through the curve differs little between the dark and the bright parts of the pair
-(at photon level 2 clipping makes it nearly flat), images are taken as they are. Otherwise they pass the generalised
+(at photon level 2 clipping makes it nearly flat), images are taken as they are. Otherwise they pass the generalized
 Anscombe transform of that line, ``2 / b (sqrt(b I + a) - sqrt(a))``, after which the noise is 1 everywhere; they are
-then divided by their largest value, because the fit of junctions weighs colours against boundaries on the scale of [0,
+then divided by their largest value, because the fit of junctions weighs colors against boundaries on the scale of [0,
 1].
 """
 
@@ -36,9 +36,9 @@ class Light:
     constant, slope
         ``a`` and ``b`` of ``variance = a + b I``; ``b`` is 0 where images are taken as they are.
     top
-        What stabilised values are divided by.
+        What stabilized values are divided by.
     variance
-        Of the noise in the stabilised images, per pixel and channel.
+        Of the noise in the stabilized images, per pixel and channel.
     """
 
     constant: float
@@ -46,7 +46,7 @@ class Light:
     top: float
     variance: float
 
-    def stabilised(self, image: Any) -> Any:
+    def stabilized(self, image: Any) -> Any:
         """Return an image, NumPy's or a tensor, with the same noise everywhere."""
         if self.slope == 0:
             return image
@@ -54,7 +54,7 @@ class Light:
         return (inside**0.5 - self.constant**0.5) * (2 / (self.slope * self.top))
 
     def recorded(self, image: Any) -> Any:
-        """Return stabilised values as recorded ones."""
+        """Return stabilized values as recorded ones."""
         if self.slope == 0:
             return image
         root = image * (self.slope * self.top / 2) + self.constant**0.5
@@ -67,10 +67,10 @@ def measure_light(engine: Any, images: Sequence[Any], settings: EvidenceSettings
     constant, slope = noise_line(curve)
     dark, bright = np.quantile(curve.mean, (0.05, 0.95))
     even = Light(constant, 0.0, 1.0, max(float(np.median(curve.variance)), ROUNDING))
-    if constant + slope * bright <= settings.stabilise_above * (constant + slope * dark):
+    if constant + slope * bright <= settings.stabilize_above * (constant + slope * dark):
         return even
     unit = Light(constant, slope, 1.0, 1.0)
-    top = max(float(unit.stabilised(image).max()) for image in images)
+    top = max(float(unit.stabilized(image).max()) for image in images)
     return Light(constant, slope, top, 1 / top**2) if top > 0 else even
 
 

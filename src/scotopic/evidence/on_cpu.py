@@ -50,7 +50,7 @@ def halved(image: Map) -> Map:
 
 
 def enlarged(plane: Map, factor: int, shape: tuple[int, int]) -> Map:
-    """Return a map of averaged pixels at full size, between their centres linearly."""
+    """Return a map of averaged pixels at full size, between their centers linearly."""
     if factor == 1:
         return plane
     size = (plane.shape[1] * factor, plane.shape[0] * factor)

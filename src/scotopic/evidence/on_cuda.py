@@ -82,7 +82,7 @@ def halved(image: Tensor) -> Tensor:
 
 
 def enlarged(plane: Tensor, factor: int, shape: tuple[int, int]) -> Tensor:
-    """Return a map of averaged pixels at full size, between their centres linearly."""
+    """Return a map of averaged pixels at full size, between their centers linearly."""
     if factor == 1:
         return plane
     larger = torch.nn.functional.interpolate(

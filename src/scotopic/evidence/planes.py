@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-STEP = 2  #: every how many pixels around one are looked at, either way: neighbours repeat each other
+STEP = 2  #: every how many pixels around one are looked at, either way: neighbors repeat each other
 
 
 def reference_planes(

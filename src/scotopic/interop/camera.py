@@ -21,7 +21,7 @@ class Camera:
     fx
         Focal length in px.
     baseline
-        Metres from the left camera to the right one.
+        Meters from the left camera to the right one.
     doffs
         ``cx_right - cx_left`` in px, so that ``Z = fx * baseline / (d + doffs)``.
     cx, cy
@@ -35,7 +35,7 @@ class Camera:
     cy: float | None = None
 
     def depth(self, disparity: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Return depth in metres; NaN where there is no disparity, or none in front of the camera."""
+        """Return depth in meters; NaN where there is no disparity, or none in front of the camera."""
         adjusted = disparity.astype(np.float64) + self.doffs
         with np.errstate(invalid="ignore"):
             seen = np.where(adjusted > 0, adjusted, np.nan)
@@ -75,6 +75,6 @@ def as_camera(calibration: Any = None, **numbers: float | None) -> Camera:
     if missing:
         raise SettingsError(
             f"calibration: found no {' and no '.join(missing)}, expected the focal length in px and the baseline in "
-            f"metres; pass {missing[0]}=... or an object that has it"
+            f"meters; pass {missing[0]}=... or an object that has it"
         )
     return Camera(**found)

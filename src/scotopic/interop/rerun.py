@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import SettingsError
-from scotopic.extras import needed
 from scotopic.interop.camera import Camera, as_camera
 from scotopic.matching import Reason
+from scotopic.optional import import_optional
 from scotopic.result import Match
 
 
@@ -54,7 +54,7 @@ def log_match(
     SettingsError
         Some numbers of a calibration, but not focal length and baseline.
     """
-    rr = needed("rerun", "rerun", "logging a match to Rerun")
+    rr = import_optional("rerun", "rerun", "logging a match to Rerun")
     match = match.to_numpy()
     numbers = {"fx": fx, "baseline": baseline, "doffs": doffs, "cx": cx, "cy": cy}
     wanted = calibration is not None or any(value is not None for value in numbers.values())
@@ -75,7 +75,7 @@ def log_match(
         x0 = (width - 1) / 2 if camera.cx is None else camera.cx
         y0 = (height - 1) / 2 if camera.cy is None else camera.cy
         depth = camera.depth(match.disparity)
-        points, colours = _points(match, depth, camera, x0, y0)
+        points, colors = _points(match, depth, camera, x0, y0)
         entities["left"] = rr.Pinhole(
             focal_length=camera.fx,
             principal_point=(x0, y0),
@@ -84,7 +84,7 @@ def log_match(
             camera_xyz=rr.ViewCoordinates.RDF,
         )
         entities["left/depth"] = rr.DepthImage(np.nan_to_num(depth, nan=0.0), meter=1.0)
-        entities["points"] = rr.Points3D(points, colors=colours)
+        entities["points"] = rr.Points3D(points, colors=colors)
     names = [(int(reason), reason.name.lower().replace("_", " ")) for reason in Reason]
     root = path.strip("/")
     rr.log(f"{root}/left/reason", rr.AnnotationContext(names), static=True, recording=recording)
@@ -101,9 +101,9 @@ def _as_bytes(image: NDArray[np.float32]) -> NDArray[np.uint8]:
 def _points(
     match: Match, depth: NDArray[np.float32], camera: Camera, x0: float, y0: float
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Return the points of the pixels that have a depth, x right, y down, z forward, and their colours."""
+    """Return the points of the pixels that have a depth, x right, y down, z forward, and their colors."""
     y, x = np.nonzero(np.isfinite(depth))
     z = depth[y, x].astype(np.float64)
     points = np.stack([(x - x0) * z / camera.fx, (y - y0) * z / camera.fx, z], axis=1).astype(np.float32)
-    colours = _as_bytes(match.left_image)[y, x]
-    return points, colours if colours.ndim == 2 else np.repeat(colours[:, None], 3, axis=1)
+    colors = _as_bytes(match.left_image)[y, x]
+    return points, colors if colors.ndim == 2 else np.repeat(colors[:, None], 3, axis=1)

@@ -1,7 +1,7 @@
 """Stereo video in: two videos or two folders of frames, read in step.
 
 Frames are taken as recorded: 8 bits red, green, blue from a video, whatever the image files hold from a folder; nothing
-is linearised, scaled or turned by metadata.
+is linearized, scaled or turned by metadata.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def open_frames(path: Path) -> Frames:
     """
     if path.is_dir():
         return FrameFolder(path)
-    if path.suffix.lower() in IMAGE_ENDINGS:  # OpenCV would go on to its neighbours by their numbers
+    if path.suffix.lower() in IMAGE_ENDINGS:  # OpenCV would go on to its neighbors by their numbers
         raise InputError(
             f"{str(path)!r}: found the name of an image, expected a video or a folder of frames; give the folder that "
             "it is in, or match one pair with 'scotopic match'"

@@ -23,7 +23,7 @@ _FLOAT_RANGE = (-1.0, 2.0)
 
 
 def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read an image file as recorded: no scaling, no linearising, no rotation by metadata.
+    """Read an image file as recorded: no scaling, no linearizing, no rotation by metadata.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     Returns
     -------
     ndarray of uint8, uint16 or float32
-        ``H x W`` (grey) or ``H x W x 3`` (RGB).
+        ``H x W`` (gray) or ``H x W x 3`` (RGB).
 
     Raises
     ------
@@ -68,7 +68,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
         )
     if image.ndim == 3 and image.shape[2] in (2, 4):
         raise InputError(
-            f"{shown}: found an alpha channel, expected grey or RGB; remove alpha (flatten the image) and save it again"
+            f"{shown}: found an alpha channel, expected gray or RGB; remove alpha (flatten the image) and save it again"
         )
     if image.dtype == np.float64:
         image = image.astype(np.float32)
@@ -141,7 +141,7 @@ def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[n
     path : str or path
         The file; an existing one is replaced.
     image : ndarray of uint8 or uint16
-        ``H x W`` (grey) or ``H x W x 3`` (RGB).
+        ``H x W`` (gray) or ``H x W x 3`` (RGB).
 
     Raises
     ------
@@ -273,7 +273,7 @@ def _quiet_opencv() -> Iterator[None]:
 
 
 def _is_cut_short(data: bytes) -> bool:
-    """Whether a PNG or JPEG ends before its end mark: decoders differ in whether they then fill up with grey."""
+    """Whether a PNG or JPEG ends before its end mark: decoders differ in whether they then fill up with gray."""
     if data.startswith(_PNG_SIGNATURE):
         return not _png_is_whole(data)
     if data.startswith(b"\xff\xd8\xff"):

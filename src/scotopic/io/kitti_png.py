@@ -62,7 +62,7 @@ def read_kitti_png(path: str | os.PathLike[str]) -> NDArray[np.float32]:
     Raises
     ------
     InputError
-        The file is missing or damaged, is not 16-bit grey, or has a newer format.
+        The file is missing or damaged, is not 16-bit gray, or has a newer format.
     """
     values = read_image(path)
     if values.dtype != np.uint16 or values.ndim != 2:

@@ -1,6 +1,6 @@
 """PLY, the point-cloud format that every viewer opens: a header in words, then one record of bytes for each point.
 
-Written: binary, little-endian, ``x y z`` in metres as float32, ``red green blue`` as bytes, ``confidence`` as float32,
+Written: binary, little-endian, ``x y z`` in meters as float32, ``red green blue`` as bytes, ``confidence`` as float32,
 and a comment with the version of this layout. Read: binary files of points with at least ``x y z``.
 """
 
@@ -21,7 +21,7 @@ from scotopic.io.pfm import plain_file_size
 FORMAT = 1  #: version of the layout, in a comment of the header; raised when it changes, and older ones keep opening
 
 _MARK = "scotopic point cloud, format"
-_AXES = "left camera: x right, y down, z forward; metres"
+_AXES = "left camera: x right, y down, z forward; meters"
 _HEADER_LIMIT = 64 * 1024
 _ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
 _TYPES = {
@@ -29,15 +29,15 @@ _TYPES = {
     "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
     "double": "f8", "float64": "f8",
 }  # fmt: skip
-_PLACE, _COLOUR = ("x", "y", "z"), ("red", "green", "blue")
+_PLACE, _COLOR = ("x", "y", "z"), ("red", "green", "blue")
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """What a PLY file holds: ``N x 3`` places and, where it has them, ``N x 3`` colours and ``N`` confidences."""
+    """What a PLY file holds: ``N x 3`` places and, where it has them, ``N x 3`` colors and ``N`` confidences."""
 
     points: NDArray[np.float32]
-    colours: NDArray[np.uint8] | None
+    colors: NDArray[np.uint8] | None
     confidence: NDArray[np.float32] | None
 
 
@@ -45,7 +45,7 @@ def write_ply(
     path: str | os.PathLike[str],
     points: NDArray[np.floating],
     *,
-    colours: NDArray[np.uint8] | None = None,
+    colors: NDArray[np.uint8] | None = None,
     confidence: NDArray[np.floating] | None = None,
 ) -> None:
     """Write a binary PLY file, atomically.
@@ -56,7 +56,7 @@ def write_ply(
         The file; an existing one is replaced.
     points : ndarray of float
         ``N x 3``, finite; N may be 0.
-    colours : ndarray of uint8, optional
+    colors : ndarray of uint8, optional
         ``N x 3`` RGB.
     confidence : ndarray of float, optional
         ``N``.
@@ -84,14 +84,14 @@ def write_ply(
         )
     count = len(places)
     columns: list[tuple[str, str, NDArray[Any]]] = [(axis, "<f4", stored[:, i]) for i, axis in enumerate(_PLACE)]
-    if colours is not None:
-        shades = np.asarray(colours)
+    if colors is not None:
+        shades = np.asarray(colors)
         if shades.shape != (count, 3) or shades.dtype != np.uint8:
             raise InputError(
-                f"cannot store colours of shape {shades.shape} and type {shades.dtype} as PLY {shown}, expected uint8 "
+                f"cannot store colors of shape {shades.shape} and type {shades.dtype} as PLY {shown}, expected uint8 "
                 f"{count} x 3; convert them first"
             )
-        columns += [(name, "u1", shades[:, i]) for i, name in enumerate(_COLOUR)]
+        columns += [(name, "u1", shades[:, i]) for i, name in enumerate(_COLOR)]
     if confidence is not None:
         sureness = np.asarray(confidence)
         if sureness.shape != (count,) or sureness.dtype.kind != "f":
@@ -130,7 +130,7 @@ def read_ply(path: str | os.PathLike[str]) -> Points:
     Returns
     -------
     Points
-        Places, and colours and confidence where the file has them.
+        Places, and colors and confidence where the file has them.
 
     Raises
     ------
@@ -161,14 +161,14 @@ def read_ply(path: str | os.PathLike[str]) -> Points:
             "check its permissions and the disk"
         ) from error
     names = record.names or ()
-    colours = confidence = None
-    if all(name in names and record[name] == np.uint8 for name in _COLOUR):
-        colours = np.stack([data[name] for name in _COLOUR], axis=1)
+    colors = confidence = None
+    if all(name in names and record[name] == np.uint8 for name in _COLOR):
+        colors = np.stack([data[name] for name in _COLOR], axis=1)
     if "confidence" in names:
         confidence = data["confidence"].astype(np.float32)
     with np.errstate(over="ignore"):
         places = np.stack([data[axis] for axis in _PLACE], axis=1).astype(np.float32)
-    return Points(places, colours, confidence)
+    return Points(places, colors, confidence)
 
 
 class _HeaderError(Exception):

@@ -1,4 +1,4 @@
-"""Field of junctions of one image: parameters, boundary map, colour map."""
+"""Field of junctions of one image: parameters, boundary map, color map."""
 
 from scotopic.junctions.fit import Junctions, fit_junctions
 

@@ -3,7 +3,7 @@
 The mathematics is explained in ``geometry.py`` and ``reference.py``; this file holds the same functions arranged for
 speed. Three ideas carry it:
 
-* With closed-form colours the objective of a patch is a function of a few sums over its pixels: of ``p``, ``w``,
+* With closed-form colors the objective of a patch is a function of a few sums over its pixels: of ``p``, ``w``,
   ``p^2``, ``p w``, ``w^2``, ``p J`` and ``w J``, where ``p = h(d13)``, ``q = h(d42)``, ``w = p q`` (so ``u1 = 1 - p``,
   ``u2 = p - w``, ``u3 = w``) and ``J = I + lc G``. One pass over the pixels, nothing stored beyond the patch.
 * The pixels of a patch are one flat array, so that the compiler fills whole vector registers for any patch size.
@@ -29,7 +29,7 @@ _INLINE: dict[str, Any] = {**_FAST, "forceinline": True}
 _TWO_PI = 2 * math.pi
 _ETA, _DELTA = 0.01, 0.05
 _LIFT = 0.1
-_COLOUR_FLOOR = 1e-10
+_COLOR_FLOOR = 1e-10
 
 # atan(z)/pi on [0, 1] as an odd polynomial, minimax, largest error 8e-8.
 _A0, _A1, _A2, _A3 = float32(0.31830865), float32(-0.10605248), float32(0.06305023), float32(-0.04212303)
@@ -149,7 +149,7 @@ def _sum_shapes(p, w, sums):
 
 
 @njit(**_INLINE)
-def _sum_colours(p, w, target, sums):
+def _sum_colors(p, w, target, sums):
     """Sums of ``p J`` and ``w J`` of channel c into ``sums[5 + 2c]``, ``sums[6 + 2c]``."""
     for c in range(target.shape[0]):
         j = target[c]
@@ -182,22 +182,22 @@ def _wedge_moments(sums, n, s, q):
 
 
 @njit(**_INLINE)
-def _shape_value(sums, n, channels, colour_weight, s, q):
+def _shape_value(sums, n, channels, color_weight, s, q):
     """What of ``N x`` (data term + lc term) depends on the junction; the rest is constant over the candidates.
 
-    ``J`` is centred on the patch (it sums to zero), which keeps float32 sums accurate and changes no wedge's residual.
+    ``J`` is centered on the patch (it sums to zero), which keeps float32 sums accurate and changes no wedge's residual.
     """
     _wedge_moments(sums, n, s, q)
     value = 0.0
     for c in range(channels):
         v0, v1, v2 = -sums[5 + 2 * c], sums[5 + 2 * c] - sums[6 + 2 * c], sums[6 + 2 * c]
-        c0 = v0 / ((1 + colour_weight) * s[0] + _COLOUR_FLOOR)
-        c1 = v1 / ((1 + colour_weight) * s[1] + _COLOUR_FLOOR)
-        c2 = v2 / ((1 + colour_weight) * s[2] + _COLOUR_FLOOR)
+        c0 = v0 / ((1 + color_weight) * s[0] + _COLOR_FLOOR)
+        c1 = v1 / ((1 + color_weight) * s[1] + _COLOR_FLOOR)
+        c2 = v2 / ((1 + color_weight) * s[2] + _COLOR_FLOOR)
         value += (
-            c0 * c0 * (q[0, 0] + colour_weight * s[0])
-            + c1 * c1 * (q[1, 1] + colour_weight * s[1])
-            + c2 * c2 * (q[2, 2] + colour_weight * s[2])
+            c0 * c0 * (q[0, 0] + color_weight * s[0])
+            + c1 * c1 * (q[1, 1] + color_weight * s[1])
+            + c2 * c2 * (q[2, 2] + color_weight * s[2])
             + 2 * (c0 * c1 * q[0, 1] + c0 * c2 * q[0, 2] + c1 * c2 * q[1, 2])
             - 2 * (c0 * v0 + c1 * v1 + c2 * v2)
         )
@@ -214,23 +214,23 @@ def _cut(plane, row, column, size, out):
 
 
 @njit(**_INLINE)
-def _target(image, colour_map, row, column, size, colour_weight, out, scratch, mean):
-    """Fill ``out`` with the centred ``J = I + lc G`` of a patch and ``mean`` with the colour it was centred on."""
-    weight = float32(colour_weight)
+def _target(image, color_map, row, column, size, color_weight, out, scratch, mean):
+    """Fill ``out`` with the centered ``J = I + lc G`` of a patch and ``mean`` with the color it was centered on."""
+    weight = float32(color_weight)
     for c in range(out.shape[0]):
-        j, colour = out[c], scratch[c]
+        j, color = out[c], scratch[c]
         _cut(image[c], row, column, size, j)
-        if colour_weight > 0:
-            _cut(colour_map[c], row, column, size, colour)
+        if color_weight > 0:
+            _cut(color_map[c], row, column, size, color)
             for i in range(j.size):
-                j[i] += weight * colour[i]
+                j[i] += weight * color[i]
         total = _ZERO
         for i in range(j.size):
             total += j[i]
-        centre = total / float32(j.size)
+        center = total / float32(j.size)
         for i in range(j.size):
-            j[i] -= centre
-        mean[c] = centre / (1 + colour_weight)
+            j[i] -= center
+        mean[c] = center / (1 + color_weight)
 
 
 @njit(**_INLINE)
@@ -251,7 +251,7 @@ def _plane(n):
 
 @njit(parallel=True, **_FAST)
 def search_step(
-    parameters, active, image, boundary_map, colour_map, axis, stride, boundary_weight, colour_weight, angle_offsets,
+    parameters, active, image, boundary_map, color_map, axis, stride, boundary_weight, color_weight, angle_offsets,
     vertex_offsets,
 ):  # fmt: skip
     """One step of coordinate descent for the listed patches, in place; returns which of them moved.
@@ -260,7 +260,7 @@ def search_step(
     ----------
     parameters : (rows, cols, 5) float64
     active : (n,) int64, flat indices into the patch grid
-    image, colour_map : (C, H, W) float32; boundary_map : (H, W) float32
+    image, color_map : (C, H, W) float32; boundary_map : (H, W) float32
     axis : (R,) float32, the coordinates of a patch's pixels along one side
     """
     size, channels, columns = axis.size, image.shape[0], parameters.shape[1]
@@ -278,7 +278,7 @@ def search_step(
         angles, order = np.empty(3), np.empty(3, np.int64)
         best, trial = parameters[row, column].copy(), np.empty(5)
 
-        _target(image, colour_map, row * stride, column * stride, size, colour_weight, target, scratch, mean)
+        _target(image, color_map, row * stride, column * stride, size, color_weight, target, scratch, mean)
         if boundary_weight > 0:
             _cut(boundary_map, row * stride, column * stride, size, boundary)
         for search in range(8):
@@ -297,8 +297,8 @@ def search_step(
                 _set_geometry(g, angles, trial[3], trial[4])
                 _draw(g, x, y, d13, d42, p, w)
                 _sum_shapes(p, w, sums)
-                _sum_colours(p, w, target, sums)
-                value = _shape_value(sums, n, channels, colour_weight, s, q)
+                _sum_colors(p, w, target, sums)
+                value = _shape_value(sums, n, channels, color_weight, s, q)
                 if boundary_weight > 0:
                     _draw_boundary(g, d13, d42, b)
                     value += boundary_weight * _sum_squares(b, boundary)
@@ -312,11 +312,11 @@ def search_step(
 
 
 @njit(**_INLINE)
-def _colours_and_slopes(sums, n, colour_weight, mean, colours, slopes, s, q):
-    """Colours of the wedges (centred), and the slope of the objective by each wedge's indicator.
+def _colors_and_slopes(sums, n, color_weight, mean, colors, slopes, s, q):
+    """Colors of the wedges (centered), and the slope of the objective by each wedge's indicator.
 
-    For a pixel with centred target J and reconstruction ``r = sum_l u_l c_l`` the slope by ``u_k`` is
-    ``slopes[k, C] + sum_ch slopes[k, ch] J + 2 c_k r``. The colours depend on the indicators too, so with
+    For a pixel with centered target J and reconstruction ``r = sum_l u_l c_l`` the slope by ``u_k`` is
+    ``slopes[k, C] + sum_ch slopes[k, ch] J + 2 c_k r``. The colors depend on the indicators too, so with
     ``a_k = (1 + lc) S_k`` and ``e_k`` the slope by ``c_k`` (zero only for wedges that do not blend into each other),
     ``slopes[k, ch] = -2 c_k + e_k / a_k`` and ``slopes[k, C] = sum_ch lc c_k^2 - (1 + lc) e_k c_k / a_k``.
     """
@@ -328,31 +328,31 @@ def _colours_and_slopes(sums, n, colour_weight, mean, colours, slopes, s, q):
     for c in range(channels):
         v[0], v[1], v[2] = -sums[5 + 2 * c], sums[5 + 2 * c] - sums[6 + 2 * c], sums[6 + 2 * c]
         for k in range(3):
-            colours[k, c] = v[k] / ((1 + colour_weight) * s[k] + _COLOUR_FLOOR)
+            colors[k, c] = v[k] / ((1 + color_weight) * s[k] + _COLOR_FLOOR)
         for k in range(3):
-            weight = (1 + colour_weight) * s[k] + _COLOUR_FLOOR
-            by_colour = 2 * colour_weight * s[k] * colours[k, c] - 2 * v[k]
+            weight = (1 + color_weight) * s[k] + _COLOR_FLOOR
+            by_color = 2 * color_weight * s[k] * colors[k, c] - 2 * v[k]
             for m in range(3):
-                by_colour += 2 * q[k, m] * colours[m, c]
-            slopes[k, c] = by_colour / weight - 2 * colours[k, c]
+                by_color += 2 * q[k, m] * colors[m, c]
+            slopes[k, c] = by_color / weight - 2 * colors[k, c]
             slopes[k, channels] += (
-                colour_weight * colours[k, c] * colours[k, c] - (1 + colour_weight) * by_colour * colours[k, c] / weight
+                color_weight * colors[k, c] * colors[k, c] - (1 + color_weight) * by_color * colors[k, c] / weight
             )
 
 
 @njit(**_INLINE)
-def _paint(p, w, colours, mean, painted):
+def _paint(p, w, colors, mean, painted):
     """Fill ``painted``, ``(C, n)``, with the reconstruction ``sum_k u_k c_k``."""
     for c in range(mean.size):
-        c0 = float32(colours[0, c] + mean[c])
-        c1, c2 = float32(colours[1, c] - colours[0, c]), float32(colours[2, c] - colours[1, c])
+        c0 = float32(colors[0, c] + mean[c])
+        c1, c2 = float32(colors[1, c] - colors[0, c]), float32(colors[2, c] - colors[1, c])
         row = painted[c]
         for i in range(p.size):
             row[i] = c0 + p[i] * c1 + w[i] * c2
 
 
 @njit(**_INLINE)
-def _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w):
+def _slopes_by_wedge(p, w, target, painted, mean, colors, slopes, by_p, by_w):
     """Slope of ``N x`` objective by ``p`` and by ``w`` at each pixel (chain rule over u1 = 1-p, u2 = p-w, u3 = w)."""
     channels = mean.size
     base_p = float32(slopes[1, channels] - slopes[0, channels])
@@ -360,12 +360,12 @@ def _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w):
     for i in range(p.size):
         by_p[i], by_w[i] = base_p, base_w
     for c in range(channels):
-        j, r, centre = target[c], painted[c], float32(mean[c])
+        j, r, center = target[c], painted[c], float32(mean[c])
         target_p, target_w = float32(slopes[1, c] - slopes[0, c]), float32(slopes[2, c] - slopes[1, c])
-        paint_p, paint_w = float32(2 * (colours[1, c] - colours[0, c])), float32(2 * (colours[2, c] - colours[1, c]))
+        paint_p, paint_w = float32(2 * (colors[1, c] - colors[0, c])), float32(2 * (colors[2, c] - colors[1, c]))
         for i in range(p.size):
-            by_p[i] += target_p * j[i] + paint_p * (r[i] - centre)
-            by_w[i] += target_w * j[i] + paint_w * (r[i] - centre)
+            by_p[i] += target_p * j[i] + paint_p * (r[i] - center)
+            by_w[i] += target_w * j[i] + paint_w * (r[i] - center)
 
 
 @njit(**_INLINE)
@@ -475,30 +475,30 @@ def _workspace(x, channels):
         (np.empty(n, real), np.empty(n, real), np.empty(n, real), np.empty(n, real)),  # d13, d42, p, w
         np.empty(_GEOMETRY, real),
         (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
-        (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colours, slopes, mean colour
+        (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colors, slopes, mean color
         (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
     )
 
 
 @njit(**_INLINE)
-def _describe(theta, image, colour_map, top, left, size, colour_weight, x, y, workspace):
-    """Draw one patch, find its colours and paint it."""
-    (target, painted), (d13, d42, p, w), g, (angles, order), (colours, slopes, mean), (sums, s, q) = workspace
-    _target(image, colour_map, top, left, size, colour_weight, target, painted, mean)
+def _describe(theta, image, color_map, top, left, size, color_weight, x, y, workspace):
+    """Draw one patch, find its colors and paint it."""
+    (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), (sums, s, q) = workspace
+    _target(image, color_map, top, left, size, color_weight, target, painted, mean)
     angles[:] = theta[:3]
     _sort_three(angles, order)
     _set_geometry(g, angles, theta[3], theta[4])
     _draw(g, x, y, d13, d42, p, w)
     _sum_shapes(p, w, sums)
-    _sum_colours(p, w, target, sums)
-    _colours_and_slopes(sums, float(x.size), colour_weight, mean, colours, slopes, s, q)
-    _paint(p, w, colours, mean, painted)
+    _sum_colors(p, w, target, sums)
+    _colors_and_slopes(sums, float(x.size), color_weight, mean, colors, slopes, s, q)
+    _paint(p, w, colors, mean, painted)
 
 
 @njit(parallel=True, **_FAST)
 def sweep(
-    parameters, adam_first, adam_second, count, rates, image, boundary_map, colour_map, axis, stride, boundary_weight,
-    colour_weight, new_boundary_map, new_colour_map, gradients,
+    parameters, adam_first, adam_second, count, rates, image, boundary_map, color_map, axis, stride, boundary_weight,
+    color_weight, new_boundary_map, new_color_map, gradients,
 ):  # fmt: skip
     """Rebuild the global maps from the parameters; with ``count > 0`` also take Adam step number ``count``.
 
@@ -516,7 +516,7 @@ def sweep(
     block = max(8, reach)
     blocks = (columns + block - 1) // block
     new_boundary_map[:] = 0
-    new_colour_map[:] = 0
+    new_color_map[:] = 0
     for phase in range(2 * reach):
         first_row, odd = phase // 2, phase % 2
         phase_rows = max((rows - first_row + reach - 1) // reach, 0)
@@ -525,21 +525,21 @@ def sweep(
             row = first_row + reach * (task // phase_blocks)
             start = block * (2 * (task % phase_blocks) + odd)
             workspace = _workspace(x, channels)
-            (target, painted), (d13, d42, p, w), g, (angles, order), (colours, slopes, mean), _ = workspace
+            (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), _ = workspace
             boundary, b, by_p, by_w = np.zeros(x.size, np.float32), _plane(x.size), _plane(x.size), _plane(x.size)
             line_slopes = np.empty((2, 3))
             for column in range(start, min(start + block, columns)):
                 theta = parameters[row, column]
                 top, left = row * stride, column * stride
-                _describe(theta, image, colour_map, top, left, size, colour_weight, x, y, workspace)
+                _describe(theta, image, color_map, top, left, size, color_weight, x, y, workspace)
                 _draw_boundary(g, d13, d42, b)
                 _add(new_boundary_map, top, left, size, b)
                 for c in range(channels):
-                    _add(new_colour_map[c], top, left, size, painted[c])
+                    _add(new_color_map[c], top, left, size, painted[c])
                 if count > 0:
                     if boundary_weight > 0:
                         _cut(boundary_map, top, left, size, boundary)
-                    _slopes_by_wedge(p, w, target, painted, mean, colours, slopes, by_p, by_w)
+                    _slopes_by_wedge(p, w, target, painted, mean, colors, slopes, by_p, by_w)
                     _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight)
                     gradient = gradients[row, column]
                     _gradient(g, angles, order, theta[3], theta[4], x, y, by_p, by_w, n, line_slopes, gradient)
@@ -550,7 +550,7 @@ def sweep(
             share = float32(1.0 / (cover_rows[i] * cover_columns[j]))
             new_boundary_map[i, j] *= share
             for c in range(channels):
-                new_colour_map[c, i, j] *= share
+                new_color_map[c, i, j] *= share
 
 
 @njit(parallel=True, **_FAST)

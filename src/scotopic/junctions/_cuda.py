@@ -4,8 +4,8 @@ How the work is laid out:
 
 * **Search.** One program per patch. A tile is some pixels x all candidates of one parameter; its running sums stay in
   registers and are added up once per parameter. Nothing is stored but the winner.
-* **Describe.** One program per patch: the sums, the wedges' colours and, in a refinement step, the analytic gradient
-  and Adam. It writes the junction as a short *drawing*: the coefficients of its lines and its colours.
+* **Describe.** One program per patch: the sums, the wedges' colors and, in a refinement step, the analytic gradient
+  and Adam. It writes the junction as a short *drawing*: the coefficients of its lines and its colors.
 * **Maps.** One program per block of pixels, which draws every patch over it again from the drawings. Gathered, not
   scattered: each pixel is summed in one fixed order, and no patch's pixels ever travel through memory.
 
@@ -24,7 +24,7 @@ _TWO_PI = tl.constexpr(2 * math.pi)
 _PI = tl.constexpr(math.pi)
 _ETA = tl.constexpr(0.01)
 _LIFT = tl.constexpr(0.1)
-_FLOOR = tl.constexpr(1e-10)  # keeps the colour of an empty wedge finite
+_FLOOR = tl.constexpr(1e-10)  # keeps the color of an empty wedge finite
 _SHARP = tl.constexpr((0.01 / 0.05) ** 2)
 _STEP_SLOPE = tl.constexpr(1 / (math.pi * 0.01))
 _BOUNDARY_SLOPE = tl.constexpr(4 * 0.01 / 0.05**2)
@@ -35,7 +35,7 @@ FLOAT32, FLOAT64 = tl.constexpr(tl.float32), tl.constexpr(tl.float64)
 
 
 def drawing_length(channels: int) -> int:
-    """Return how many numbers a drawing has: its lines, then three colours per channel."""
+    """Return how many numbers a drawing has: its lines, then three colors per channel."""
     return LINES + 3 * channels
 
 
@@ -185,10 +185,10 @@ def _patch_mean(plane, width, SIZE: tl.constexpr, BLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["rows", "columns", "height", "width"])
 def search(
     parameters, moving, target, boundary_map, axis, offsets, rows, columns, height, width, boundary_weight,
-    colour_weight, SIZE: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, CANDIDATES: tl.constexpr,
+    color_weight, SIZE: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, CANDIDATES: tl.constexpr,
     COUPLED: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """One step of coordinate descent for one patch; ``target`` is ``I + lc G``, about centred.
+    """One step of coordinate descent for one patch; ``target`` is ``I + lc G``, about centered.
 
     A tile is ``BLOCK`` pixels of one line x ``LANES`` candidates, so that a thread holds one candidate's lines, and a
     line of pixels shares what depends on y.
@@ -270,11 +270,11 @@ def search(
         s0, s1, s2, q00, q11, q22, q01, q02, q12 = _moments(
             SIZE * SIZE, total_p, total_w, tl.sum(spp, 0), tl.sum(spw, 0), tl.sum(sww, 0), tl.float32
         )
-        # The target centred on the patch's mean: its sums with p and w shift with it.
+        # The target centered on the patch's mean: its sums with p and w shift with it.
         value = _channel_value(
             tl.sum(p0, 0) - mean0 * total_p,
             tl.sum(w0, 0) - mean0 * total_w,
-            colour_weight,
+            color_weight,
             s0,
             s1,
             s2,
@@ -289,7 +289,7 @@ def search(
             value += _channel_value(
                 tl.sum(p1, 0) - mean1 * total_p,
                 tl.sum(w1, 0) - mean1 * total_w,
-                colour_weight,
+                color_weight,
                 s0,
                 s1,
                 s2,
@@ -303,7 +303,7 @@ def search(
             value += _channel_value(
                 tl.sum(p2, 0) - mean2 * total_p,
                 tl.sum(w2, 0) - mean2 * total_w,
-                colour_weight,
+                color_weight,
                 s0,
                 s1,
                 s2,
@@ -334,7 +334,7 @@ def search(
 
 @triton.jit
 def _by_wedge(sp, sw, weight, s0, s1, s2, q00, q11, q22, q01, q02, q12):
-    """One channel's colours, the slopes by its target, and what it adds to the constant slopes (``_cpu.py``)."""
+    """One channel's colors, the slopes by its target, and what it adds to the constant slopes (``_cpu.py``)."""
     v0, v1, v2 = -sp, sp - sw, sw
     a0, a1, a2 = (1 + weight) * s0 + _FLOOR, (1 + weight) * s1 + _FLOOR, (1 + weight) * s2 + _FLOOR
     c0, c1, c2 = v0 / a0, v1 / a1, v2 / a2
@@ -364,13 +364,13 @@ def _line_terms(by_line, along_x, along_y, angle, x0, y0):
 
 @triton.jit(do_not_specialize=["rows", "columns", "height", "width", "count"])
 def describe(
-    parameters, first_moment, second_moment, gradients, drawings, image, boundary_map, colour_map, x_of, y_of,
+    parameters, first_moment, second_moment, gradients, drawings, image, boundary_map, color_map, x_of, y_of,
     rows, columns, height, width, adam, count,
-    boundary_weight, colour_weight,
+    boundary_weight, color_weight,
     SIZE: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, ADAM: tl.constexpr, LEAN: tl.constexpr,
     REAL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Draw one patch: its lines and the colours of its wedges. With ``ADAM``, also take a step down its gradient.
+    """Draw one patch: its lines and the colors of its wedges. With ``ADAM``, also take a step down its gradient.
 
     ``adam`` holds the two rates, then for each step the factors that unbias the two moments, in float64.
     """
@@ -379,7 +379,7 @@ def describe(
     top, left = (place // columns) * STRIDE, (place % columns) * STRIDE
     area = height.to(tl.int64) * width
     image += view * CHANNELS * area + top * width + left
-    colour_map += view * CHANNELS * area + top * width + left
+    color_map += view * CHANNELS * area + top * width + left
     boundary_map += view * area + top * width + left
 
     t1, t2, t3 = (
@@ -394,7 +394,7 @@ def describe(
     g0, g1, g2, g3, g4, g5, g6 = _pair(t1, t3, x0, y0)
     h0, h1, h2, h3, h4, h5, h6 = _pair(t4, t2, x0, y0)
 
-    # First pass: the sums that the colours rest on.
+    # First pass: the sums that the colors rest on.
     pixels = tl.arange(0, BLOCK)
     nothing = tl.zeros((BLOCK,), REAL)
     sp, sw, spp, spw, sww = nothing, nothing, nothing, nothing, nothing
@@ -417,20 +417,20 @@ def describe(
             sww += w * w
         j = tl.load(image + at, mask=inside, other=0.0).to(REAL)
         if LEAN:
-            j += colour_weight * tl.load(colour_map + at, mask=inside, other=0.0)
+            j += color_weight * tl.load(color_map + at, mask=inside, other=0.0)
         j0 += j
         p0 += p * j
         w0 += w * j
         if CHANNELS == 3:
             j = tl.load(image + area + at, mask=inside, other=0.0).to(REAL)
             if LEAN:
-                j += colour_weight * tl.load(colour_map + area + at, mask=inside, other=0.0)
+                j += color_weight * tl.load(color_map + area + at, mask=inside, other=0.0)
             j1 += j
             p1 += p * j
             w1 += w * j
             j = tl.load(image + 2 * area + at, mask=inside, other=0.0).to(REAL)
             if LEAN:
-                j += colour_weight * tl.load(colour_map + 2 * area + at, mask=inside, other=0.0)
+                j += color_weight * tl.load(color_map + 2 * area + at, mask=inside, other=0.0)
             j2 += j
             p2 += p * j
             w2 += w * j
@@ -439,35 +439,35 @@ def describe(
     s0, s1, s2, q00, q11, q22, q01, q02, q12 = _moments(
         n, total_p, total_w, tl.sum(spp, 0), tl.sum(spw, 0), tl.sum(sww, 0), REAL
     )
-    # The target centred on its mean: the sums of p J and w J shift with it.
+    # The target centered on its mean: the sums of p J and w J shift with it.
     mean0 = tl.sum(j0, 0) / n
     c00, c01, c02, tp0, tw0, base_p, base_w = _by_wedge(
-        tl.sum(p0, 0) - mean0 * total_p, tl.sum(w0, 0) - mean0 * total_w, colour_weight, s0, s1, s2, q00, q11, q22,
+        tl.sum(p0, 0) - mean0 * total_p, tl.sum(w0, 0) - mean0 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
         q01, q02, q12,
     )  # fmt: skip
     drawing = drawings + patch.to(tl.int64) * (_LINES + 3 * CHANNELS)
     _store_lines(drawing, g0, g1, g2, g3, g4, g5, g6)
     _store_lines(drawing + 7, h0, h1, h2, h3, h4, h5, h6)
-    _store_colours(drawing + 14, c00, c01, c02, mean0 / (1 + colour_weight))
+    _store_colors(drawing + 14, c00, c01, c02, mean0 / (1 + color_weight))
     mean1, mean2 = mean0, mean0
     c10, c11, c12, tp1, tw1 = c00, c01, c02, tp0, tw0
     c20, c21, c22, tp2, tw2 = c00, c01, c02, tp0, tw0
     if CHANNELS == 3:
         mean1, mean2 = tl.sum(j1, 0) / n, tl.sum(j2, 0) / n
         c10, c11, c12, tp1, tw1, more_p, more_w = _by_wedge(
-            tl.sum(p1, 0) - mean1 * total_p, tl.sum(w1, 0) - mean1 * total_w, colour_weight, s0, s1, s2, q00, q11, q22,
+            tl.sum(p1, 0) - mean1 * total_p, tl.sum(w1, 0) - mean1 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
             q01, q02, q12,
         )  # fmt: skip
         base_p += more_p
         base_w += more_w
         c20, c21, c22, tp2, tw2, more_p, more_w = _by_wedge(
-            tl.sum(p2, 0) - mean2 * total_p, tl.sum(w2, 0) - mean2 * total_w, colour_weight, s0, s1, s2, q00, q11, q22,
+            tl.sum(p2, 0) - mean2 * total_p, tl.sum(w2, 0) - mean2 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
             q01, q02, q12,
         )  # fmt: skip
         base_p += more_p
         base_w += more_w
-        _store_colours(drawing + 17, c10, c11, c12, mean1 / (1 + colour_weight))
-        _store_colours(drawing + 20, c20, c21, c22, mean2 / (1 + colour_weight))
+        _store_colors(drawing + 17, c10, c11, c12, mean1 / (1 + color_weight))
+        _store_colors(drawing + 20, c20, c21, c22, mean2 / (1 + color_weight))
 
     if ADAM:
         # Second pass: the slope at each pixel by the wedges, then by the distances, then by the lines.
@@ -485,20 +485,20 @@ def describe(
             by_p, by_w = base_p + 0.0 * p, base_w + 0.0 * p
             j = tl.load(image + at, mask=inside, other=0.0).to(REAL) - mean0
             if LEAN:
-                j += colour_weight * tl.load(colour_map + at, mask=inside, other=0.0)
+                j += color_weight * tl.load(color_map + at, mask=inside, other=0.0)
             painted, paint_p, paint_w = _paint_slope(p, w, c00, c01, c02)
             by_p += tp0 * j + paint_p * painted
             by_w += tw0 * j + paint_w * painted
             if CHANNELS == 3:
                 j = tl.load(image + area + at, mask=inside, other=0.0).to(REAL) - mean1
                 if LEAN:
-                    j += colour_weight * tl.load(colour_map + area + at, mask=inside, other=0.0)
+                    j += color_weight * tl.load(color_map + area + at, mask=inside, other=0.0)
                 painted, paint_p, paint_w = _paint_slope(p, w, c10, c11, c12)
                 by_p += tp1 * j + paint_p * painted
                 by_w += tw1 * j + paint_w * painted
                 j = tl.load(image + 2 * area + at, mask=inside, other=0.0).to(REAL) - mean2
                 if LEAN:
-                    j += colour_weight * tl.load(colour_map + 2 * area + at, mask=inside, other=0.0)
+                    j += color_weight * tl.load(color_map + 2 * area + at, mask=inside, other=0.0)
                 painted, paint_p, paint_w = _paint_slope(p, w, c20, c21, c22)
                 by_p += tp2 * j + paint_p * painted
                 by_w += tw2 * j + paint_w * painted
@@ -578,8 +578,8 @@ def _store_lines(to, a0, a1, a2, b0, b1, b2, sign):
 
 
 @triton.jit
-def _store_colours(to, c0, c1, c2, mean):
-    """The colours as they are painted: ``first + p second + w third``."""
+def _store_colors(to, c0, c1, c2, mean):
+    """The colors as they are painted: ``first + p second + w third``."""
     tl.store(to, c0 + mean)
     tl.store(to + 1, c1 - c0)
     tl.store(to + 2, c2 - c1)
@@ -601,14 +601,14 @@ def _draw(drawing, x, y):
 
 @triton.jit
 def _painted(drawing, p, w):
-    """One channel of a patch; its colours are float32 whatever the lines are, as on the CPU."""
+    """One channel of a patch; its colors are float32 whatever the lines are, as on the CPU."""
     c0, c1, c2 = tl.load(drawing), tl.load(drawing + 1), tl.load(drawing + 2)
     return c0.to(tl.float32) + p * c1.to(tl.float32) + w * c2.to(tl.float32)
 
 
 @triton.jit(do_not_specialize=["rows", "columns", "height", "width"])
 def maps(
-    drawings, boundary_map, colour_map, axis, rows, columns, height, width, SIZE: tl.constexpr, STRIDE: tl.constexpr,
+    drawings, boundary_map, color_map, axis, rows, columns, height, width, SIZE: tl.constexpr, STRIDE: tl.constexpr,
     CHANNELS: tl.constexpr, WITH_BOUNDARY: tl.constexpr, REAL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The mean over the patches that contain it, at each pixel of a block."""
@@ -647,11 +647,11 @@ def maps(
     count = tl.maximum(count, 1.0)
     if WITH_BOUNDARY:
         tl.store(boundary_map + view * area + at, (boundary / count).to(tl.float32), mask=within)
-    colour_map += view * CHANNELS * area
-    tl.store(colour_map + at, (red / count).to(tl.float32), mask=within)
+    color_map += view * CHANNELS * area
+    tl.store(color_map + at, (red / count).to(tl.float32), mask=within)
     if CHANNELS == 3:
-        tl.store(colour_map + area + at, (green / count).to(tl.float32), mask=within)
-        tl.store(colour_map + 2 * area + at, (blue / count).to(tl.float32), mask=within)
+        tl.store(color_map + area + at, (green / count).to(tl.float32), mask=within)
+        tl.store(color_map + 2 * area + at, (blue / count).to(tl.float32), mask=within)
 
 
 @triton.jit(do_not_specialize=["first_patch", "columns", "height", "width"])

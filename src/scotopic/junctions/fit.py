@@ -32,7 +32,7 @@ class Junctions:
         ``(rows, columns, 5)``: the angles ``t1, t2, t3`` and the vertex ``x0, y0`` of each patch, in patch coordinates.
     boundary_map
         ``B``, ``(H, W)``: how strongly the patches agree on a boundary at each pixel, in [0, 1].
-    colour_map
+    color_map
         ``C``, ``(H, W, channels)``: the mean of the patches' reconstructions.
     settings
         What it was fitted with.
@@ -40,7 +40,7 @@ class Junctions:
 
     parameters: NDArray[np.float64]
     boundary_map: Plane
-    colour_map: Plane
+    color_map: Plane
     settings: JunctionSettings
 
     def to_numpy(self) -> Junctions:
@@ -49,25 +49,25 @@ class Junctions:
 
     def to_device(self, device: str) -> Junctions:
         """Return the field with the arrays of a device, ``"cpu"`` or ``"cuda"``."""
-        maps = to_device(self.boundary_map, device), to_device(self.colour_map, device)
+        maps = to_device(self.boundary_map, device), to_device(self.color_map, device)
         return Junctions(to_device(self.parameters, device), *maps, self.settings)
 
     def render(self, boundaries: bool = True) -> NDArray[np.uint8]:
-        """Return a picture of the structure: the colour map, stretched to the full range, with boundaries drawn dark.
+        """Return a picture of the structure: the color map, stretched to the full range, with boundaries drawn dark.
 
         Parameters
         ----------
         boundaries
-            Draw the boundary map over the colours.
+            Draw the boundary map over the colors.
 
         Returns
         -------
         (H, W, 3) uint8 RGB
         """
-        if is_on_gpu(self.colour_map):
+        if is_on_gpu(self.color_map):
             return self.to_numpy().render(boundaries)
-        low, high = np.percentile(self.colour_map, (0.5, 99.5))
-        picture = np.clip((self.colour_map - low) / max(high - low, 1e-6), 0, 1)
+        low, high = np.percentile(self.color_map, (0.5, 99.5))
+        picture = np.clip((self.color_map - low) / max(high - low, 1e-6), 0, 1)
         if boundaries:
             picture = picture * (1 - 0.9 * np.clip(self.boundary_map / 0.4, 0, 1))[..., None]
         return np.broadcast_to((picture * 255).round(), (*picture.shape[:2], 3)).astype(np.uint8)
@@ -86,7 +86,7 @@ def fit_junctions(
     Parameters
     ----------
     image
-        Array (uint8, uint16 or float in [0, 1]; grey or RGB) or path, at least one patch in size. It is padded to whole
+        Array (uint8, uint16 or float in [0, 1]; gray or RGB) or path, at least one patch in size. It is padded to whole
         patches by repeating its edge; the maps are cropped back.
     settings
         :class:`~scotopic.settings.JunctionSettings`; the paper's by default.
@@ -110,7 +110,7 @@ def fit_junctions(
     >>> import numpy as np, scotopic
     >>> image = np.zeros((48, 48), np.float32)
     >>> image[:, 24:] = 1
-    >>> field = scotopic.fit_junctions(image, scotopic.resolve("fast").junctions)
+    >>> field = scotopic.fit_junctions(image, scotopic.make_settings("fast").junctions)
     >>> bool(field.boundary_map[24, 24] > 0.5 > field.boundary_map[24, 4])
     True
     """
@@ -129,19 +129,19 @@ def fit_fields(
     engine = steps("junctions", device)
     planes = engine.to_planes(images, settings)
     fit = _fit_tiles(engine, planes, settings, progress)
-    # The colours of the last step lean on the global colour map before it, with their full weight by then.
-    lean = settings.colour_weight if settings.refine_steps else 0.0
-    earlier = engine.enlarged(fit.colour_map, settings.binning) if lean else planes
-    boundaries, colours = engine.draw_maps(planes, fit.parameters, earlier, lean, settings)
+    # The colors of the last step lean on the global color map before it, with their full weight by then.
+    lean = settings.color_weight if settings.refine_steps else 0.0
+    earlier = engine.enlarged(fit.color_map, settings.binning) if lean else planes
+    boundaries, colors = engine.draw_maps(planes, fit.parameters, earlier, lean, settings)
     height, width, _ = images[0].shape
     return [
         Junctions(
             parameters,
             engine.contiguous(boundary_map[:height, :width]),
-            engine.contiguous(_channels_last(colour_map[:, :height, :width])),
+            engine.contiguous(_channels_last(color_map[:, :height, :width])),
             settings,
         )
-        for parameters, boundary_map, colour_map in zip(fit.parameters, boundaries, colours, strict=True)
+        for parameters, boundary_map, color_map in zip(fit.parameters, boundaries, colors, strict=True)
     ]
 
 
@@ -161,7 +161,7 @@ def check_fields(fields: tuple[Junctions, Junctions], shape: tuple[int, int]) ->
 
 
 def plain_map(image: Any, parameters: Any, settings: JunctionSettings, *, device: str) -> Any:
-    """Return the mean map of the patches' reconstructions in plain colours, ``(H, W, C)``, as the matching needs it."""
+    """Return the mean map of the patches' reconstructions in plain colors, ``(H, W, C)``, as the matching needs it."""
     engine = steps("junctions", device)
     (mean,) = engine.plain_maps(engine.to_planes([image], settings), parameters[None], settings)
     height, width, _ = image.shape
@@ -175,10 +175,10 @@ def _channels_last(planes: Any) -> Any:
 
 @dataclass
 class _Fit:
-    """Parameters, and the global colour maps ``G`` with which the last step computed its colours (binned)."""
+    """Parameters, and the global color maps ``G`` with which the last step computed its colors (binned)."""
 
     parameters: Any
-    colour_map: Any
+    color_map: Any
 
 
 def _fit_tiles(engine: Any, planes: Any, settings: JunctionSettings, report: Share) -> _Fit:
@@ -202,8 +202,8 @@ def _fit_tiles(engine: Any, planes: Any, settings: JunctionSettings, report: Sha
         ]
         # From the first kept patch to the end of the window; the next tile overwrites what lies beyond this one.
         top, left = (r.start - r.first) * stride, (c.start - c.first) * stride
-        source = part.colour_map[..., top:, left:]
-        whole.colour_map[
+        source = part.color_map[..., top:, left:]
+        whole.color_map[
             ...,
             r.start * stride : r.start * stride + source.shape[-2],
             c.start * stride : c.start * stride + source.shape[-1],
@@ -231,23 +231,23 @@ def _fit(field: Any, settings: JunctionSettings, report: Share) -> _Fit:
             break
 
     if settings.refine_steps == 0:
-        return _Fit(field.parameters, field.colour_map)
+        return _Fit(field.parameters, field.color_map)
 
     adam_count = 0
     field.rebuild(0, 0.0, 0.0)
     for step in range(1, settings.refine_steps + 1):
         share = (step - 1) / max(settings.refine_steps - 1, 1)
-        boundary_weight, colour_weight = share * settings.boundary_weight, share * settings.colour_weight
+        boundary_weight, color_weight = share * settings.boundary_weight, share * settings.color_weight
         if step % settings.search_every == 0:
-            field.search(boundary_weight, colour_weight)
+            field.search(boundary_weight, color_weight)
             done += 1
             if step == settings.refine_steps:
                 break  # the final maps are built from these parameters, over the whole image
-            field.rebuild(0, boundary_weight, colour_weight)
+            field.rebuild(0, boundary_weight, color_weight)
         else:
             adam_count += 1
-            field.rebuild(adam_count, boundary_weight, colour_weight)
+            field.rebuild(adam_count, boundary_weight, color_weight)
             done += 1 / 60
         if step % 10 == 0:
             report(min(done / effort, 1.0))
-    return _Fit(field.parameters, field.colour_map)
+    return _Fit(field.parameters, field.color_map)

@@ -1,4 +1,4 @@
-"""What one junction looks like inside its patch: distances, wedges, boundary, colours.
+"""What one junction looks like inside its patch: distances, wedges, boundary, colors.
 
 This is the readable reference, NumPy in float64, of METHOD section 1. The kernels in ``_cpu.py`` compute the same
 functions fused and in float32; tests hold them to this page.
@@ -18,7 +18,7 @@ ETA = 0.01  #: eta, width of the soft step between wedges, in patch coordinates
 DELTA = 0.05  #: delta, width of a drawn boundary, in patch coordinates
 LIFT = 0.1  #: how far a vanishing sector is lifted, so that it vanishes cleanly
 LIFT_POWER = 35
-COLOUR_FLOOR = 1e-10  #: keeps the colour of an empty wedge finite
+COLOR_FLOOR = 1e-10  #: keeps the color of an empty wedge finite
 
 
 def pixel_coordinates(patch_size: int) -> tuple[Array, Array]:
@@ -72,8 +72,8 @@ def boundary(d13: Array, d42: Array) -> Array:
     return 1.0 / (1.0 + (m / DELTA) ** 2)
 
 
-def wedge_colours(u: Array, image: Array, colour_map: Array | None = None, colour_weight: float = 0.0) -> Array:
-    """Return the closed-form colour of each wedge, shape ``(..., 3, C)``.
+def wedge_colors(u: Array, image: Array, color_map: Array | None = None, color_weight: float = 0.0) -> Array:
+    """Return the closed-form color of each wedge, shape ``(..., 3, C)``.
 
     Parameters
     ----------
@@ -81,39 +81,39 @@ def wedge_colours(u: Array, image: Array, colour_map: Array | None = None, colou
         Indicators, ``(..., 3, R, R)``.
     image
         The patches of the image, ``(..., R, R, C)``.
-    colour_map, colour_weight
+    color_map, color_weight
         ``G`` cut to the patches and its weight ``lc``.
     """
-    target = image if colour_map is None else image + colour_weight * colour_map
-    weight = 1.0 if colour_map is None else 1.0 + colour_weight
+    target = image if color_map is None else image + color_weight * color_map
+    weight = 1.0 if color_map is None else 1.0 + color_weight
     total = np.einsum("...kij,...ijc->...kc", u, target)
-    return np.asarray(total / (weight * u.sum(axis=(-2, -1))[..., None] + COLOUR_FLOOR))
+    return np.asarray(total / (weight * u.sum(axis=(-2, -1))[..., None] + COLOR_FLOOR))
 
 
-def reconstruction(u: Array, colours: Array) -> Array:
-    """Return ``sum_k u_k c_k``: each patch painted with its wedges' colours, ``(..., R, R, C)``."""
-    return np.asarray(np.einsum("...kij,...kc->...ijc", u, colours))
+def reconstruction(u: Array, colors: Array) -> Array:
+    """Return ``sum_k u_k c_k``: each patch painted with its wedges' colors, ``(..., R, R, C)``."""
+    return np.asarray(np.einsum("...kij,...kc->...ijc", u, colors))
 
 
 def objective(
     parameters: Array,
     image: Array,
     boundary_map: Array | None = None,
-    colour_map: Array | None = None,
+    color_map: Array | None = None,
     boundary_weight: float = 0.0,
-    colour_weight: float = 0.0,
+    color_weight: float = 0.0,
 ) -> Array:
-    """Return the objective of each patch: data term, plus agreement with the global boundary and colour maps.
+    """Return the objective of each patch: data term, plus agreement with the global boundary and color maps.
 
-    ``image`` and ``colour_map`` are ``(..., R, R, C)``, ``boundary_map`` is ``(..., R, R)``; all cut to the patches.
+    ``image`` and ``color_map`` are ``(..., R, R, C)``, ``boundary_map`` is ``(..., R, R)``; all cut to the patches.
     """
     d13, d42 = distances(parameters, image.shape[-2])
     u = wedges(d13, d42)
-    c = wedge_colours(u, image, colour_map, colour_weight)
+    c = wedge_colors(u, image, color_map, color_weight)
     value = ((image - reconstruction(u, c)) ** 2).sum(-1).mean((-2, -1))
     if boundary_map is not None and boundary_weight:
         value = value + boundary_weight * ((boundary(d13, d42) - boundary_map) ** 2).mean((-2, -1))
-    if colour_map is not None and colour_weight:
-        spread = ((c[..., :, None, None, :] - colour_map[..., None, :, :, :]) ** 2).sum(-1)
-        value = value + colour_weight * (u * spread).sum(-3).mean((-2, -1))
+    if color_map is not None and color_weight:
+        spread = ((c[..., :, None, None, :] - color_map[..., None, :, :, :]) ** 2).sum(-1)
+        value = value + color_weight * (u * spread).sum(-3).mean((-2, -1))
     return np.asarray(value)

@@ -69,56 +69,56 @@ class Field:
         views, _, height, width = planes.shape
         rows, columns = ((length - self.size) // self.stride + 1 for length in (height, width))
         self.parameters = new_parameters(views, rows, columns)
-        self.boundary_map, self.colour_map = zeros((views, height, width)), np.zeros_like(self.planes)
+        self.boundary_map, self.color_map = zeros((views, height, width)), np.zeros_like(self.planes)
         self.adam_first, self.adam_second, self.gradients = (np.zeros_like(self.parameters) for _ in range(3))
         self.moving = np.ones((views, rows, columns), np.uint8)
-        self._next_maps = np.empty_like(self.boundary_map), np.empty_like(self.colour_map)
+        self._next_maps = np.empty_like(self.boundary_map), np.empty_like(self.color_map)
         self._axis = patch_axis(settings.patch_size, settings.binning).astype(np.float32)
         self._rates = np.array([settings.angle_rate] * 3 + [settings.vertex_rate] * 2)
 
-    def search(self, boundary_weight: float, colour_weight: float, *, only_moving: bool = False) -> bool:
+    def search(self, boundary_weight: float, color_weight: float, *, only_moving: bool = False) -> bool:
         """Take a search step; of all patches, or of those that the last one moved. Return whether any may move on."""
         if not only_moving:
             self.moving[:] = 1
         for view, moving in enumerate(self.moving):
             active = np.flatnonzero(moving)
             moved = self._kernels.search_step(
-                self.parameters[view], active, self.planes[view], self.boundary_map[view], self.colour_map[view],
-                self._axis, self.stride, float(boundary_weight), float(colour_weight), *search_offsets(self.settings),
+                self.parameters[view], active, self.planes[view], self.boundary_map[view], self.color_map[view],
+                self._axis, self.stride, float(boundary_weight), float(color_weight), *search_offsets(self.settings),
             )  # fmt: skip
             moving.reshape(-1)[active] = moved
         return bool(self.moving.any())
 
-    def rebuild(self, adam_count: int, boundary_weight: float, colour_weight: float) -> None:
+    def rebuild(self, adam_count: int, boundary_weight: float, color_weight: float) -> None:
         """Rebuild the global maps; with ``adam_count > 0`` also take that Adam step, after the maps' parameters."""
-        boundaries, colours = self._next_maps
+        boundaries, colors = self._next_maps
         for view in range(len(self.planes)):
             self._kernels.sweep(
                 self.parameters[view], self.adam_first[view], self.adam_second[view], adam_count, self._rates,
-                self.planes[view], self.boundary_map[view], self.colour_map[view], self._axis, self.stride,
-                float(boundary_weight), float(colour_weight), boundaries[view], colours[view], self.gradients[view],
+                self.planes[view], self.boundary_map[view], self.color_map[view], self._axis, self.stride,
+                float(boundary_weight), float(color_weight), boundaries[view], colors[view], self.gradients[view],
             )  # fmt: skip
-        self._next_maps = self.boundary_map, self.colour_map
-        self.boundary_map, self.colour_map = boundaries, colours
+        self._next_maps = self.boundary_map, self.color_map
+        self.boundary_map, self.color_map = boundaries, colors
 
 
 def draw_maps(
-    planes: Plane, parameters: Parameters, colour_map: Plane, colour_weight: float, settings: JunctionSettings
+    planes: Plane, parameters: Parameters, color_map: Plane, color_weight: float, settings: JunctionSettings
 ) -> tuple[Plane, Plane]:
-    """Return the boundary maps ``(V, H, W)`` and the colour maps ``(V, C, H, W)``, at full resolution."""
+    """Return the boundary maps ``(V, H, W)`` and the color maps ``(V, C, H, W)``, at full resolution."""
     axis = patch_axis(settings.patch_size).astype(np.float32)
-    boundaries, colours = np.empty((planes.shape[0], *planes.shape[2:]), np.float32), np.empty_like(planes)
+    boundaries, colors = np.empty((planes.shape[0], *planes.shape[2:]), np.float32), np.empty_like(planes)
     nothing = np.zeros((1, 1, 5))
     for view in range(len(planes)):
         cpu_kernels("junctions").sweep(
-            parameters[view], nothing, nothing, 0, np.zeros(5), planes[view], boundaries[view], colour_map[view], axis,
-            settings.stride, 0.0, float(colour_weight), boundaries[view], colours[view], nothing,
+            parameters[view], nothing, nothing, 0, np.zeros(5), planes[view], boundaries[view], color_map[view], axis,
+            settings.stride, 0.0, float(color_weight), boundaries[view], colors[view], nothing,
         )  # fmt: skip
-    return boundaries, colours
+    return boundaries, colors
 
 
 def plain_maps(planes: Plane, parameters: Parameters, settings: JunctionSettings) -> Plane:
-    """Return the mean maps of the patches' reconstructions in plain colours, drawn in float64, ``(V, C, H, W)``."""
+    """Return the mean maps of the patches' reconstructions in plain colors, drawn in float64, ``(V, C, H, W)``."""
     maps = np.empty_like(planes)
     for view, view_planes in enumerate(planes):
         total = np.zeros(view_planes.shape)

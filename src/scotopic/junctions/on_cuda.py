@@ -74,80 +74,80 @@ class Field:
         views, channels, height, width = planes.shape
         rows, columns = ((length - self.size) // self.stride + 1 for length in (height, width))
         self.parameters = new_parameters(views, rows, columns)
-        self.boundary_map, self.colour_map = zeros((views, height, width)), torch.zeros_like(self.planes)
+        self.boundary_map, self.color_map = zeros((views, height, width)), torch.zeros_like(self.planes)
         self.adam_first, self.adam_second, self.gradients = (torch.zeros_like(self.parameters) for _ in range(3))
         self.moving = torch.ones((views, rows, columns), dtype=torch.uint8, device=planes.device)
         self._drawings = zeros((views * rows * columns, _cuda.drawing_length(channels)))
         self._x, self._y, self._axis = _pixel_tables(settings.patch_size, settings.binning, "float32", planes.device)
         self._offsets, self._adam = _offset_table(settings, planes.device), _adam_table(settings, planes.device)
 
-    def search(self, boundary_weight: float, colour_weight: float, *, only_moving: bool = False) -> bool:
+    def search(self, boundary_weight: float, color_weight: float, *, only_moving: bool = False) -> bool:
         """Take a search step; of all patches, or of those that the last one moved. Return whether any may move on.
 
         Whether none does is not asked, which would wait for the GPU: a patch at rest costs next to nothing.
         """
         if not only_moving:
             self.moving.fill_(1)
-        target = self.planes - 0.5 * (1 + colour_weight)  # about centred, which keeps float32 sums accurate
-        if colour_weight:
-            target.add_(self.colour_map, alpha=colour_weight)
+        target = self.planes - 0.5 * (1 + color_weight)  # about centered, which keeps float32 sums accurate
+        if color_weight:
+            target.add_(self.color_map, alpha=color_weight)
         views, rows, columns, _ = self.parameters.shape
         _cuda.search[(views * rows * columns,)](
             self.parameters, self.moving, target, self.boundary_map, self._axis, self._offsets, rows, columns,
-            *self.planes.shape[2:], boundary_weight, colour_weight, SIZE=self.size, STRIDE=self.stride,
+            *self.planes.shape[2:], boundary_weight, color_weight, SIZE=self.size, STRIDE=self.stride,
             CHANNELS=self.planes.shape[1], CANDIDATES=self.settings.candidates, COUPLED=boundary_weight > 0,
             LANES=self._offsets.shape[1], **_tiles(SEARCH, self.size),
         )  # fmt: skip
         return True
 
-    def rebuild(self, adam_count: int, boundary_weight: float, colour_weight: float) -> None:
+    def rebuild(self, adam_count: int, boundary_weight: float, color_weight: float) -> None:
         """Rebuild the global maps; with ``adam_count > 0`` also take that Adam step, after the maps' parameters."""
-        self.describe(adam_count, boundary_weight, colour_weight)
+        self.describe(adam_count, boundary_weight, color_weight)
         # The drawings hold all that the maps need, so the old maps can be written over.
         self.draw()
 
-    def describe(self, adam_count: int, boundary_weight: float, colour_weight: float) -> None:
+    def describe(self, adam_count: int, boundary_weight: float, color_weight: float) -> None:
         """Make the drawings of all patches, and take the Adam step."""
         views, rows, columns, _ = self.parameters.shape
         _cuda.describe[(views * rows * columns,)](
             self.parameters, self.adam_first, self.adam_second, self.gradients, self._drawings, self.planes,
-            self.boundary_map, self.colour_map, self._x, self._y, rows, columns, *self.planes.shape[2:],
-            self._adam, adam_count, boundary_weight, colour_weight, SIZE=self.size, STRIDE=self.stride,
+            self.boundary_map, self.color_map, self._x, self._y, rows, columns, *self.planes.shape[2:],
+            self._adam, adam_count, boundary_weight, color_weight, SIZE=self.size, STRIDE=self.stride,
             CHANNELS=self.planes.shape[1], ADAM=adam_count > 0,
-            LEAN=colour_weight > 0, REAL=_cuda.FLOAT32, **_tiles(DESCRIBE, self.size**2),
+            LEAN=color_weight > 0, REAL=_cuda.FLOAT32, **_tiles(DESCRIBE, self.size**2),
         )  # fmt: skip
 
     def draw(self) -> None:
         """Draw the maps from the drawings."""
         grid = self.parameters.shape[1], self.parameters.shape[2]
-        _launch_maps(self._drawings, self.boundary_map, self.colour_map, self._axis, grid, self.size, self.stride)
+        _launch_maps(self._drawings, self.boundary_map, self.color_map, self._axis, grid, self.size, self.stride)
 
 
 def draw_maps(
-    planes: Tensor, parameters: Tensor, colour_map: Tensor, colour_weight: float, settings: JunctionSettings
+    planes: Tensor, parameters: Tensor, color_map: Tensor, color_weight: float, settings: JunctionSettings
 ) -> tuple[Tensor, Tensor]:
-    """Return the boundary maps ``(V, H, W)`` and the colour maps ``(V, C, H, W)``, at full resolution."""
-    drawings = _draw(planes, parameters, colour_map, colour_weight, settings, "float32")
-    boundaries, colours = zeros((planes.shape[0], *planes.shape[2:])), torch.empty_like(planes)
+    """Return the boundary maps ``(V, H, W)`` and the color maps ``(V, C, H, W)``, at full resolution."""
+    drawings = _draw(planes, parameters, color_map, color_weight, settings, "float32")
+    boundaries, colors = zeros((planes.shape[0], *planes.shape[2:])), torch.empty_like(planes)
     axis = _pixel_tables(settings.patch_size, 1, "float32", planes.device)[2]
     size = parameters.shape[1], parameters.shape[2]
-    _launch_maps(drawings, boundaries, colours, axis, size, settings.patch_size, settings.stride)
-    return boundaries, colours
+    _launch_maps(drawings, boundaries, colors, axis, size, settings.patch_size, settings.stride)
+    return boundaries, colors
 
 
 def plain_maps(planes: Tensor, parameters: Tensor, settings: JunctionSettings) -> Tensor:
-    """Return the mean maps of the patches' reconstructions in plain colours, drawn in float64, ``(V, C, H, W)``."""
-    colours = torch.empty_like(planes)
+    """Return the mean maps of the patches' reconstructions in plain colors, drawn in float64, ``(V, C, H, W)``."""
+    colors = torch.empty_like(planes)
     axis = _pixel_tables(settings.patch_size, 1, "float64", planes.device)[2]
     size = parameters.shape[1], parameters.shape[2]
     _launch_maps(
-        plain_drawings(planes, parameters, settings), None, colours, axis, size, settings.patch_size, settings.stride
+        plain_drawings(planes, parameters, settings), None, colors, axis, size, settings.patch_size, settings.stride
     )
-    return colours
+    return colors
 
 
 def plain_drawings(planes: Tensor, parameters: Tensor, settings: JunctionSettings) -> Tensor:
-    """Return the drawings, in float64 and plain colours, of every patch: what the matching compares is made of them."""
+    """Return the drawings, in float64 and plain colors, of every patch: what the matching compares is made of them."""
     return _draw(planes, parameters, planes, 0.0, settings, "float64")
 
 
@@ -166,7 +166,7 @@ def paint_patches(
 
 
 def _draw(
-    planes: Tensor, parameters: Tensor, colour_map: Tensor, colour_weight: float, settings: JunctionSettings, real: str
+    planes: Tensor, parameters: Tensor, color_map: Tensor, color_weight: float, settings: JunctionSettings, real: str
 ) -> Tensor:
     views, rows, columns, _ = parameters.shape
     channels = planes.shape[1]
@@ -176,9 +176,9 @@ def _draw(
     x, y, _ = _pixel_tables(settings.patch_size, 1, real, planes.device)
     unused = parameters
     _cuda.describe[(views * rows * columns,)](
-        parameters, unused, unused, unused, drawings, planes, planes, colour_map, x, y, rows, columns,
-        *planes.shape[2:], unused, 0, 0.0, colour_weight, SIZE=settings.patch_size, STRIDE=settings.stride,
-        CHANNELS=channels, ADAM=False, LEAN=colour_weight > 0,
+        parameters, unused, unused, unused, drawings, planes, planes, color_map, x, y, rows, columns,
+        *planes.shape[2:], unused, 0, 0.0, color_weight, SIZE=settings.patch_size, STRIDE=settings.stride,
+        CHANNELS=channels, ADAM=False, LEAN=color_weight > 0,
         REAL=_cuda.FLOAT64 if real == "float64" else _cuda.FLOAT32, **_tiles(DESCRIBE, settings.patch_size**2),
     )  # fmt: skip
     return drawings
@@ -187,16 +187,16 @@ def _draw(
 def _launch_maps(
     drawings: Tensor,
     boundaries: Tensor | None,
-    colours: Tensor,
+    colors: Tensor,
     axis: Tensor,
     grid: tuple[int, int],
     size: int,
     stride: int,
 ) -> None:
-    views, channels, height, width = colours.shape
+    views, channels, height, width = colors.shape
     block = MAPS["BLOCK"]
     _cuda.maps[(triton.cdiv(width, block), triton.cdiv(height, block), views)](
-        drawings, colours if boundaries is None else boundaries, colours, axis, *grid, height, width, SIZE=size,
+        drawings, colors if boundaries is None else boundaries, colors, axis, *grid, height, width, SIZE=size,
         STRIDE=stride, CHANNELS=channels, WITH_BOUNDARY=boundaries is not None,
         REAL=_cuda.FLOAT64 if drawings.dtype == torch.float64 else _cuda.FLOAT32, **MAPS,
     )  # fmt: skip

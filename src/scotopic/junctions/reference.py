@@ -14,7 +14,7 @@ from scotopic.junctions.geometry import (
     distances,
     objective,
     reconstruction,
-    wedge_colours,
+    wedge_colors,
     wedges,
 )
 from scotopic.settings import JunctionSettings
@@ -44,16 +44,16 @@ def mean_of_patches(patches: Array, settings: JunctionSettings) -> Array:
 
 
 def global_maps(
-    parameters: Array, image: Array, colour_map: Array | None, colour_weight: float, settings: JunctionSettings
+    parameters: Array, image: Array, color_map: Array | None, color_weight: float, settings: JunctionSettings
 ) -> tuple[Array, Array]:
-    """Return the boundary map ``B`` and the colour map ``C``."""
+    """Return the boundary map ``B`` and the color map ``C``."""
     d13, d42 = distances(parameters, settings.patch_size)
     u = wedges(d13, d42)
-    lean = None if colour_map is None else cut_patches(colour_map, settings)
-    colours = wedge_colours(u, cut_patches(image, settings), lean, colour_weight)
+    lean = None if color_map is None else cut_patches(color_map, settings)
+    colors = wedge_colors(u, cut_patches(image, settings), lean, color_weight)
     return (
         mean_of_patches(boundary(d13, d42), settings),
-        mean_of_patches(reconstruction(u, colours), settings),
+        mean_of_patches(reconstruction(u, colors), settings),
     )
 
 
@@ -61,13 +61,13 @@ def search_step(
     parameters: Array,
     image: Array,
     boundary_map: Array,
-    colour_map: Array,
+    color_map: Array,
     boundary_weight: float,
-    colour_weight: float,
+    color_weight: float,
     settings: JunctionSettings,
 ) -> Array:
     """Return the parameters after one step of coordinate descent over the five parameters and three directions."""
-    patches, boundaries, colours = (cut_patches(a, settings) for a in (image, boundary_map, colour_map))
+    patches, boundaries, colors = (cut_patches(a, settings) for a in (image, boundary_map, color_map))
     angle_offsets = np.arange(settings.candidates) * (2 * np.pi / settings.candidates)
     vertex_offsets = np.linspace(-settings.vertex_range, settings.vertex_range, settings.candidates)
     current = parameters.copy()
@@ -79,7 +79,7 @@ def search_step(
             direction[..., 3] = np.cos(current[..., search - 5])
             direction[..., 4] = np.sin(current[..., search - 5])
         trials = [current + offset * direction for offset in (angle_offsets if search < 3 else vertex_offsets)]
-        values = [objective(t, patches, boundaries, colours, boundary_weight, colour_weight) for t in trials]
+        values = [objective(t, patches, boundaries, colors, boundary_weight, color_weight) for t in trials]
         best = np.argmin(values, axis=0)  # the first one on a tie
         current = np.take_along_axis(np.stack(trials), best[None, ..., None], axis=0)[0]
     return current
@@ -89,17 +89,17 @@ def gradient(
     parameters: Array,
     image: Array,
     boundary_map: Array,
-    colour_map: Array,
+    color_map: Array,
     boundary_weight: float,
-    colour_weight: float,
+    color_weight: float,
     settings: JunctionSettings,
     step: float = 1e-6,
 ) -> Array:
     """Return the gradient of each patch's objective, by central differences; the maps are held constant."""
-    patches, boundaries, colours = (cut_patches(a, settings) for a in (image, boundary_map, colour_map))
+    patches, boundaries, colors = (cut_patches(a, settings) for a in (image, boundary_map, color_map))
 
     def value(at: Array) -> Array:
-        return objective(at, patches, boundaries, colours, boundary_weight, colour_weight)
+        return objective(at, patches, boundaries, colors, boundary_weight, color_weight)
 
     return np.stack([(value(parameters + e) - value(parameters - e)) / (2 * step) for e in step * np.eye(5)], axis=-1)
 

@@ -18,7 +18,7 @@ _NEVER = int32(1 << 30)
 def _correlate(rows, patch, size, lines, start, step, line_sum, total):
     """``total[k] += sum over pixels of patch(y, x) * rows(y, start + step * x + k)``, all candidates k at once.
 
-    A line of the patch is summed in float32, the lines in float64: the costs of neighbouring disparities differ little,
+    A line of the patch is summed in float32, the lines in float64: the costs of neighboring disparities differ little,
     and the matching floors them to whole numbers.
     """
     n = total.size
@@ -97,7 +97,7 @@ def cost_row(
 
     ``painted`` is ``(columns, C, R * R)``, the patches' reconstructions. ``planes`` is this view's image in whole
     patches (``height`` x ``width`` of it are real); ``image`` and ``plain`` are the other view's raw image and
-    reconstruction, ``image_lines`` and ``plain_lines`` the same as ``lay_out`` returns them. All are centred alike.
+    reconstruction, ``image_lines`` and ``plain_lines`` the same as ``lay_out`` returns them. All are centered alike.
     """
     columns, candidates = costs.shape
     channels = planes.shape[0]

@@ -48,7 +48,7 @@ def costs(
         inside = start + x < across
         partner = (left + start + x)[:, None] + shift[None, :]
         valid = inside[:, None] & (partner >= 0) & (partner < width)
-        # A column is summed in float32, the columns in float64: costs of neighbouring disparities differ little, and
+        # A column is summed in float32, the columns in float64: costs of neighboring disparities differ little, and
         # the matching floors them to whole numbers.
         one, two, three = nothing, nothing, nothing
         for line in range(lines):

@@ -1,6 +1,6 @@
 """How badly each patch fits the other view at each disparity (METHOD section 2).
 
-For a patch of this view, with ``P`` its raw pixels and ``C`` its own reconstruction in plain colours, and for the other
+For a patch of this view, with ``P`` its raw pixels and ``C`` its own reconstruction in plain colors, and for the other
 view, with ``I`` its raw pixels and ``G`` the mean map of its reconstructions, both shifted by ``d``::
 
     cost(d) = mse(C, I) + mse(P, G) + lr mse(C, G)
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scotopic.device import cpu_kernels
 from scotopic.junctions import Junctions
-from scotopic.junctions.geometry import distances, reconstruction, wedge_colours, wedges
+from scotopic.junctions.geometry import distances, reconstruction, wedge_colors, wedges
 from scotopic.junctions.on_cpu import painted_rows, to_planes
 from scotopic.progress import Share, unheard
 from scotopic.settings import MatchingSettings
@@ -73,7 +73,7 @@ def cost_volume(
     first, candidates = settings.min_disparity, settings.max_disparity - settings.min_disparity
     fit, parameters = view.junctions.settings, view.junctions.parameters
     engine = cpu_kernels("matching")
-    # Centred pixels: smaller sums, better rounding, the same differences.
+    # Centered pixels: smaller sums, better rounding, the same differences.
     planes = to_planes([view.image], fit)[0] - np.float32(0.5)
     image, plain = (
         np.ascontiguousarray(np.moveaxis(a, -1, 0)) - np.float32(0.5) for a in (other.image, other.plain_map)
@@ -119,7 +119,7 @@ def reference_cost_volume(view: View, other: View, settings: MatchingSettings, *
         top, left = i * stride, j * stride
         patch = padded[top : top + size, left : left + size]
         u = wedges(*distances(view.junctions.parameters[i, j], size))
-        painted = reconstruction(u, wedge_colours(u, patch))
+        painted = reconstruction(u, wedge_colors(u, patch))
         for k, d in enumerate(disparities):
             shift = -d if is_left else d
             x = np.arange(left, min(left + size, width))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scotopic.sensor.flat_fields import PhotonTransfer, photon_transfer
     from scotopic.sensor.raw import read_raw
     from scotopic.sensor.recording import Recording, read_picture, read_recording
-    from scotopic.sensor.response import linearise, record
+    from scotopic.sensor.response import linearize, record
     from scotopic.sensor.spad import flux_from_bits, flux_variance, read_bit_planes
 
 # Importing scotopic brings this module; what only some people need comes when they ask for it.
@@ -28,7 +28,7 @@ _HOMES = {
     "estimate_shifts": "alignment",
     "flux_from_bits": "spad",
     "flux_variance": "spad",
-    "linearise": "response",
+    "linearize": "response",
     "merge_burst": "burst",
     "noise_curve": "estimate",
     "photon_transfer": "flat_fields",
@@ -49,7 +49,7 @@ __all__ = [
     "estimate_shifts",
     "flux_from_bits",
     "flux_variance",
-    "linearise",
+    "linearize",
     "merge_burst",
     "noise_curve",
     "photon_transfer",

@@ -43,25 +43,25 @@ def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 1
     SettingsError
         `max_shift` is negative or too large.
     """
-    grey = [np.asarray(image, np.float64) for image in images]
-    grey = [image.mean(axis=2) if image.ndim == 3 else image for image in grey]
-    if not grey or any(image.ndim != 2 or image.shape != grey[0].shape for image in grey):
+    gray = [np.asarray(image, np.float64) for image in images]
+    gray = [image.mean(axis=2) if image.ndim == 3 else image for image in gray]
+    if not gray or any(image.ndim != 2 or image.shape != gray[0].shape for image in gray):
         raise InputError("frames to align: found different shapes or none, expected images of one size; crop them")
-    height, width = grey[0].shape
+    height, width = gray[0].shape
     if not 0 <= max_shift <= min(height, width) / 4:
         raise SettingsError(
             f"max_shift: found {max_shift:g} px for frames of {width} x {height} px, expected 0 to a quarter of the "
             "smaller side; lower it"
         )
-    shifts = np.zeros((len(grey), 2))
-    if len(grey) == 1 or max_shift == 0:
+    shifts = np.zeros((len(gray), 2))
+    if len(gray) == 1 or max_shift == 0:
         return shifts
     window = np.outer(*(np.hanning(size + 2)[1:-1] for size in (height, width)))
     y, x = np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None, :]
     for turn, blur in enumerate(_BLURS):
-        # Moved by whole pixels before the window is laid over them: else it would draw all shifts towards zero.
+        # Moved by whole pixels before the window is laid over them: else it would draw all shifts toward zero.
         whole = np.rint(shifts)
-        spectra = np.stack([_spectrum(image, dx, dy, window) for image, (dx, dy) in zip(grey, whole, strict=True)])
+        spectra = np.stack([_spectrum(image, dx, dy, window) for image, (dx, dy) in zip(gray, whole, strict=True)])
         # Blurred twice over: once for what is looked for, once as a filter against the noise that it is looked for in.
         weight = np.exp(-4 * np.pi**2 * blur**2 * (x**2 + y**2))
         rest = (shifts - whole)[:, :, None, None]
@@ -73,7 +73,7 @@ def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 1
             template = spectra[0] if turn == 0 else total - moved[number]
             found[number] = _peak(spectrum * np.conj(template) * weight, (height, width), max_shift)
         # A frame's distance to the mean of the others is n / (n - 1) of its distance to the mean of all.
-        share = 1.0 if turn == 0 else (len(grey) - 1) / len(grey)
+        share = 1.0 if turn == 0 else (len(gray) - 1) / len(gray)
         shifts = shifts + share * (whole + found - shifts)
         shifts = np.clip(shifts - shifts[0], -max_shift, max_shift)
     return shifts
@@ -117,7 +117,7 @@ def _peak(correlation: NDArray[np.complex128], size: tuple[int, int], max_shift:
 
 
 def _vertex(values: Floats, index: int) -> float:
-    """Return where the parabola through a value and its neighbours has its top, relative to that value."""
+    """Return where the parabola through a value and its neighbors has its top, relative to that value."""
     if not 0 < index < values.size - 1:
         return 0.0
     before, here, after = (float(value) for value in values[index - 1 : index + 2])

@@ -55,7 +55,7 @@ def merge_burst(
         "kind": "burst",
         "frames": len(images),
         "values": f"mean of {len(images)} frames as recorded, over the format's full scale",
-        "linearised": None,
+        "linearized": None,
     }
     if align:
         shifts = estimate_shifts(images, max_shift)

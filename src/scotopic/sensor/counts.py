@@ -85,7 +85,7 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
     assumed = {
         "kind": "counts",
         "values": f"sum of {frames} frames, over {white:g} photons per frame",
-        "linearised": None,
+        "linearized": None,
         "above_white_percent": 100 * float((level > 1).mean()),
     }
     if isinstance(source, str | os.PathLike):
@@ -97,7 +97,7 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
 
 
 def _as_stack(array: NDArray[Any], title: str) -> NDArray[Any]:
-    """Return ``(frames, H, W[, C])``; three channels at the end are colours, as no image is three pixels wide."""
+    """Return ``(frames, H, W[, C])``; three channels at the end are colors, as no image is three pixels wide."""
     if array.dtype.kind not in "uifb" or array.size == 0:
         raise InputError(
             f"{title}: found {array.size} values of type {array.dtype}, expected photon counts; convert them"

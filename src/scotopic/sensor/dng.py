@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.extras import needed
+from scotopic.optional import import_optional
 from scotopic.sensor.model import Sensor
 
 _NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL = 51041, 50714, 50717
@@ -106,7 +106,7 @@ def sensor_of_dng(path: str | os.PathLike[str], channel: int | None = None) -> S
 
 def _tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
     """Return the three tags, those of the raw image before those of the file as a whole."""
-    tifffile = needed("tifffile", "raw", f"reading {os.fspath(path)!r}")
+    tifffile = import_optional("tifffile", "raw", f"reading {os.fspath(path)!r}")
     found: dict[int, NDArray[np.float64]] = {}
     try:
         with tifffile.TiffFile(os.fspath(path)) as file:

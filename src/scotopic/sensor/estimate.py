@@ -28,12 +28,12 @@ from scotopic.errors import InputError
 from scotopic.io import as_image
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.moments import moments
-from scotopic.sensor.response import Response, linearise
+from scotopic.sensor.response import Response, linearize
 
 Floats = NDArray[np.float64]
 
 BLOCK, STRIDE = 16, 8  #: side of the blocks whose noise is measured, and how far apart they are
-MOVING = 0.05  #: a block with a smaller share of pixels that differ from a plane is one colour, clipped maybe
+MOVING = 0.05  #: a block with a smaller share of pixels that differ from a plane is one color, clipped maybe
 _GROUPS = 24
 _SMALLEST_GROUP = 24
 # Independent squares per block: 256 pixels over the sum of the mask's squared autocorrelations, (70 / 36)^2.
@@ -80,7 +80,7 @@ def estimate_sensor(
     black, white
         Recorded values of no light and of saturation, as fractions of full scale.
     response
-        That of the recording; values are linearised by it first.
+        That of the recording; values are linearized by it first.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def estimate_sensor(
     """
     views = [as_image(image, "first")] + ([] if other is None else [as_image(other, "second")])
     steps = rounding_steps(views)
-    curve = noise_curve([linearise(view, response).astype(np.float32) for view in views])
+    curve = noise_curve([linearize(view, response).astype(np.float32) for view in views])
     counts = response == "linear" and steps is not None and steps <= _FEW_LEVELS
     template = Sensor(1.0, 0.0, black, white, min(0.0, black), steps if response == "linear" else None)
     photons, read_noise = _fit(curve, template, counted=steps * (white - black) if counts and steps else None)

@@ -151,10 +151,10 @@ def _point(stack: Floats, saturation: float, black: float, lit: bool) -> tuple[f
     means = frames.mean(axis=tuple(range(1, stack.ndim)), keepdims=True)
     # Lamps flicker from frame to frame. Brought to one brightness by a factor, so that the fixed pattern cancels still.
     frames = frames * (means.mean() / means) if lit and means.min() > 0.5 * means.max() else frames - means
-    # Neighbours in time rather than all pairs: a slow drift of the lamp's pattern cancels as well.
+    # Neighbors in time rather than all pairs: a slow drift of the lamp's pattern cancels as well.
     differences = frames[1:] - frames[:-1]
     variance = float((differences**2).mean() / 2)
-    # Neighbouring differences share a frame: their squares correlate by 1/4.
+    # Neighboring differences share a frame: their squares correlate by 1/4.
     count, pixels = differences.shape[0], differences[0].size
     error = variance * math.sqrt((2 * count + (count - 1)) / (count**2 * pixels))
     clipped = float(np.mean((stack <= 0.0) | (stack >= saturation)))
@@ -164,8 +164,8 @@ def _point(stack: Floats, saturation: float, black: float, lit: bool) -> tuple[f
 def _line(x: Floats, y: Floats, error: Floats) -> tuple[float, float, float]:
     """Return slope, intercept and the slope's standard error of the weighted straight line."""
     weight = 1 / error**2
-    centre = float((weight * x).sum() / weight.sum())
-    spread = float((weight * (x - centre) ** 2).sum())
-    slope = float((weight * (x - centre) * y).sum()) / spread
+    center = float((weight * x).sum() / weight.sum())
+    spread = float((weight * (x - center) ** 2).sum())
+    slope = float((weight * (x - center) * y).sum()) / spread
     level = float((weight * y).sum() / weight.sum())
-    return slope, level - slope * centre, 1 / math.sqrt(spread)
+    return slope, level - slope * center, 1 / math.sqrt(spread)

@@ -16,7 +16,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.sensor.moments import moments
 from scotopic.sensor.response import Response, check_response, record
 
-# Beyond this a Poisson variable is no longer a count that float32 could tell from its neighbour.
+# Beyond this a Poisson variable is no longer a count that float32 could tell from its neighbor.
 _MOST_PHOTONS = 1e9
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.sensor.response import linearise, record
+from scotopic.sensor.response import linearize, record
 
 if TYPE_CHECKING:
     from scotopic.sensor.model import Sensor
@@ -56,29 +56,29 @@ def _mixed(sensor: Sensor, counts: Floats, counted: bool) -> tuple[Floats, Float
     if counted:
         most = float(counts.max())
         photons = np.arange(math.ceil(most + 8 * math.sqrt(most) + 12) + 1, dtype=np.float64)
-        weights, centres = _poisson(counts, photons), np.broadcast_to(photons, (counts.size, photons.size))
+        weights, centers = _poisson(counts, photons), np.broadcast_to(photons, (counts.size, photons.size))
         spread = np.full((counts.size, 1), sensor.read_noise)
     else:
-        weights, centres = np.ones((counts.size, 1)), counts[:, None]
+        weights, centers = np.ones((counts.size, 1)), counts[:, None]
         spread = np.sqrt(counts + sensor.read_noise**2)[:, None]
-    centres = sensor.black + sensor.gain * centres
+    centers = sensor.black + sensor.gain * centers
     spread = np.maximum(sensor.gain * spread, 1e-9 * sensor.gain)  # not zero: the formulas divide by it
     if sensor.response == "linear" and (sensor.steps is None or sensor.steps > _EXACT_STEPS):
-        return _clipped(sensor, weights, centres, spread)
-    return _rounded(sensor, weights, centres, spread)
+        return _clipped(sensor, weights, centers, spread)
+    return _rounded(sensor, weights, centers, spread)
 
 
-def _clipped(sensor: Sensor, weights: Floats, centres: Floats, spread: Floats) -> tuple[Floats, Floats]:
+def _clipped(sensor: Sensor, weights: Floats, centers: Floats, spread: Floats) -> tuple[Floats, Floats]:
     # About the unclipped mean, so that small variances are no differences of large numbers.
-    origin = (weights * centres).sum(axis=1, keepdims=True)
-    centres, low, high = centres - origin, sensor.floor - origin, sensor.white - origin
-    low_z, high_z = (low - centres) / spread, (high - centres) / spread
+    origin = (weights * centers).sum(axis=1, keepdims=True)
+    centers, low, high = centers - origin, sensor.floor - origin, sensor.white - origin
+    low_z, high_z = (low - centers) / spread, (high - centers) / spread
     below, above = normal_cdf(low_z), normal_cdf(-high_z)
     inside = 1 - below - above
     low_density, high_density = _normal_density(low_z), _normal_density(high_z)
-    first = low * below + high * above + centres * inside + spread * (low_density - high_density)
-    second = low**2 * below + high**2 * above + (centres**2 + spread**2) * inside
-    second += spread * ((low + centres) * low_density - (high + centres) * high_density)
+    first = low * below + high * above + centers * inside + spread * (low_density - high_density)
+    second = low**2 * below + high**2 * above + (centers**2 + spread**2) * inside
+    second += spread * ((low + centers) * low_density - (high + centers) * high_density)
     mean = (weights * first).sum(axis=1)
     variance = (weights * second).sum(axis=1) - mean**2
     if sensor.steps is not None:
@@ -86,16 +86,16 @@ def _clipped(sensor: Sensor, weights: Floats, centres: Floats, spread: Floats) -
     return mean + origin[:, 0], np.maximum(variance, 0.0)
 
 
-def _rounded(sensor: Sensor, weights: Floats, centres: Floats, spread: Floats) -> tuple[Floats, Floats]:
+def _rounded(sensor: Sensor, weights: Floats, centers: Floats, spread: Floats) -> tuple[Floats, Floats]:
     steps = sensor.steps if sensor.steps is not None and sensor.steps <= _CURVED_STEPS else float(_CURVED_STEPS)
     floor, white = (float(end) for end in record([sensor.floor, sensor.white], sensor.response))
     lowest, highest = math.floor(floor * steps), math.ceil(white * steps)
     values = np.clip(np.arange(lowest, highest + 1) / steps, floor, white)
     # Rounding comes after the response, and the noise before it.
-    edges = linearise((np.arange(lowest, highest) + 0.5) / steps, sensor.response)
+    edges = linearize((np.arange(lowest, highest) + 0.5) / steps, sensor.response)
     shares = np.empty((weights.shape[0], values.size))
     for node in range(weights.shape[0]):  # node by node: the whole would be nodes x counts x levels
-        reached = normal_cdf((edges[None, :] - centres[node][:, None]) / spread[node])
+        reached = normal_cdf((edges[None, :] - centers[node][:, None]) / spread[node])
         shares[node] = np.diff(weights[node] @ reached, prepend=0.0, append=1.0)
     mean = shares @ values
     return mean, np.maximum((shares * (values[None, :] - mean[:, None]) ** 2).sum(axis=1), 0.0)

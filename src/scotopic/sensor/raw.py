@@ -9,34 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.extras import needed
 from scotopic.io.pfm import plain_file_size
+from scotopic.optional import import_optional
 from scotopic.sensor.dng import read_dng_noise, sensor_of_dng
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
 
-#: What becomes of the colour mosaic.
-COLOURS = {
+#: What becomes of the color mosaic.
+COLORS = {
     "binned": "each 2 x 2 cell of the mosaic is one RGB pixel, its two greens averaged; half the size",
-    "demosaiced": "missing colours interpolated (LibRaw); full size; noise is correlated between neighbours",
-    "mosaic": "one grey channel of full size, as the pixels under their filters recorded it",
+    "demosaiced": "missing colors interpolated (LibRaw); full size; noise is correlated between neighbors",
+    "mosaic": "one gray channel of full size, as the pixels under their filters recorded it",
 }
 _NOISE = {
     "binned": "that of the sensor; green, the mean of two pixels, has half the variance",
-    "demosaiced": "weaker than that of the sensor, correlated between neighbours, and cut off at black",
+    "demosaiced": "weaker than that of the sensor, correlated between neighbors, and cut off at black",
     "mosaic": "that of the sensor",
 }
 
 
-def read_raw(path: str | os.PathLike[str], colour: str = "binned") -> Recording:
+def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
     """Read a raw file as linear light: ``(number - black level) / (white level - black level)``.
 
     Parameters
     ----------
     path
         DNG, CR2, NEF, ARW, ...
-    colour
-        ``"binned"``, ``"demosaiced"`` or ``"mosaic"``: see :data:`COLOURS`. In the dark the first is the best: it
+    color
+        ``"binned"``, ``"demosaiced"`` or ``"mosaic"``: see :data:`COLORS`. In the dark the first is the best: it
         invents nothing, and its pixels' noise is independent. Noise below black is kept, but for ``"demosaiced"``,
         where LibRaw cuts it off.
 
@@ -53,20 +53,20 @@ def read_raw(path: str | os.PathLike[str], colour: str = "binned") -> Recording:
     ScotopicError
         rawpy is not installed.
     """
-    if colour not in COLOURS:
-        raise SettingsError(f"colour: found {colour!r}, expected one of {', '.join(COLOURS)}; choose one of these")
+    if color not in COLORS:
+        raise SettingsError(f"color: found {color!r}, expected one of {', '.join(COLORS)}; choose one of these")
     shown = repr(os.fspath(path))
-    rawpy = needed("rawpy", "raw", f"reading {shown}")
+    rawpy = import_optional("rawpy", "raw", f"reading {shown}")
     plain_file_size(path)
     try:
         with rawpy.imread(os.fspath(path)) as raw:
             black = np.asarray(raw.black_level_per_channel, np.float64)
             white = float(raw.white_level)
-            if colour == "demosaiced":
+            if color == "demosaiced":
                 image = _demosaiced(raw, rawpy)
             else:
                 mosaic = _above_black(raw, black, white, shown)
-                image = mosaic[..., None] if colour == "mosaic" else _binned(mosaic, raw, shown)
+                image = mosaic[..., None] if color == "mosaic" else _binned(mosaic, raw, shown)
     except rawpy.LibRawError as error:
         reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
         raise InputError(
@@ -77,9 +77,9 @@ def read_raw(path: str | os.PathLike[str], colour: str = "binned") -> Recording:
         "file": os.fspath(path),
         "kind": "raw",
         "values": f"linear, black level {black.mean():g} subtracted, over white level {white:g}; no white balance",
-        "linearised": None,
-        "colour": f"{colour}: {COLOURS[colour]}",
-        "noise": _NOISE[colour],
+        "linearized": None,
+        "color": f"{color}: {COLORS[color]}",
+        "noise": _NOISE[color],
     }
     return Recording(np.ascontiguousarray(image, np.float32), _sensor(path), assumed)
 
@@ -102,14 +102,14 @@ def _above_black(raw: Any, black: NDArray[np.float64], white: float, shown: str)
     pixels = raw.raw_image_visible
     if pixels.ndim != 2:
         raise InputError(
-            f"{shown}: found {pixels.shape[2]} values per pixel, expected one under a colour filter; use "
-            "colour='demosaiced'"
+            f"{shown}: found {pixels.shape[2]} values per pixel, expected one under a color filter; use "
+            "color='demosaiced'"
         )
     filters = raw.raw_colors_visible
     if filters.max() >= black.size or not np.all(black < white):
         raise InputError(
-            f"{shown}: found black {black.tolist()}, white {white:g} and {filters.max() + 1} colours, expected black "
-            "below white and up to four colours; fetch the file again or convert it to DNG"
+            f"{shown}: found black {black.tolist()}, white {white:g} and {filters.max() + 1} colors, expected black "
+            "below white and up to four colors; fetch the file again or convert it to DNG"
         )
     offsets = black[filters]
     light: NDArray[np.float64] = (pixels - offsets) / (white - offsets)
@@ -123,13 +123,13 @@ def _binned(mosaic: NDArray[np.float64], raw: Any, shown: str) -> NDArray[np.flo
     repeats = raw.raw_pattern is not None and raw.raw_pattern.shape == (2, 2)
     if not repeats or sorted(names) != ["B", "G", "G", "R"]:
         raise InputError(
-            f"{shown}: found a colour mosaic that is not of Bayer's 2 x 2 cells, expected red, two greens and blue; "
-            "use colour='demosaiced'"
+            f"{shown}: found a color mosaic that is not of Bayer's 2 x 2 cells, expected red, two greens and blue; "
+            "use color='demosaiced'"
         )
     height, width = (size // 2 * 2 for size in mosaic.shape)
     cells = [mosaic[row:height:2, column:width:2] for row in (0, 1) for column in (0, 1)]
-    under = {colour: [cell for cell, name in zip(cells, names, strict=True) if name == colour] for colour in "RGB"}
-    return np.stack([np.mean(under[colour], axis=0) for colour in "RGB"], axis=2)
+    under = {color: [cell for cell, name in zip(cells, names, strict=True) if name == color] for color in "RGB"}
+    return np.stack([np.mean(under[color], axis=0) for color in "RGB"], axis=2)
 
 
 def _sensor(path: str | os.PathLike[str]) -> Sensor | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
 from scotopic.sensor.model import Sensor
-from scotopic.sensor.response import Response, linearise
+from scotopic.sensor.response import Response, linearize
 
 #: What cameras call their raw files.
 RAW_SUFFIXES = (
@@ -64,7 +64,7 @@ def read_picture(path: str | os.PathLike[str], *, response: Response | None = No
     Returns
     -------
     Recording
-        ``assumed`` says over which full scale, and whether anything was linearised.
+        ``assumed`` says over which full scale, and whether anything was linearized.
 
     Raises
     ------
@@ -78,10 +78,10 @@ def read_picture(path: str | os.PathLike[str], *, response: Response | None = No
         "file": os.fspath(path),
         "kind": "image",
         "values": f"as recorded, over the full scale of {scale}",
-        "linearised": None if response in (None, "linear") else f"from {response}",
+        "linearized": None if response in (None, "linear") else f"from {response}",
     }
     if response is not None:
-        image = linearise(image, response).astype(np.float32)
+        image = linearize(image, response).astype(np.float32)
     return Recording(image, None, assumed)
 
 
@@ -90,7 +90,7 @@ def read_recording(
     kind: str = "auto",
     *,
     response: Response | None = None,
-    colour: str = "binned",
+    color: str = "binned",
     white: float | None = None,
     width: int | None = None,
 ) -> Recording:
@@ -104,8 +104,8 @@ def read_recording(
         ``"image"``, ``"raw"``, ``"counts"``, ``"bit-planes"``, or ``"auto"``: by the file's name. Arrays are never
         guessed: counts and packed bits look alike.
     response
-        Linearise an image: see :func:`read_picture`.
-    colour
+        Linearize an image: see :func:`read_picture`.
+    color
         For raw files: see :func:`~scotopic.sensor.raw.read_raw`.
     white
         What becomes 1.0: counts per frame, or photons per bit plane. The same for both views of a pair.
@@ -130,7 +130,7 @@ def read_recording(
     if kind == "raw":
         from scotopic.sensor.raw import read_raw
 
-        return read_raw(path, colour)
+        return read_raw(path, color)
     if kind == "counts":
         from scotopic.sensor.counts import read_counts
 
@@ -154,7 +154,7 @@ def load_array(source: Any, name: str) -> NDArray[Any]:
     shown = f"{name} {os.fspath(source)!r}"
     try:
         found = np.load(source, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy's reader of headers lets through whatever its tokeniser raises
+    except Exception as error:  # NumPy's reader of headers lets through whatever its tokenizer raises
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(
             f"{shown}: found no readable array ({reason:.200}), expected an .npy file; save it with numpy.save"

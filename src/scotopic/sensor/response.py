@@ -1,7 +1,7 @@
 """How light becomes a recorded number: linear, sRGB, or a known power.
 
 Responses act on values in [0, 1], black to white. Nothing here is applied unasked: a file's values are matched as they
-were recorded unless its reader is told to linearise them.
+were recorded unless its reader is told to linearize them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_response(response: Response) -> None:
         )
 
 
-def linearise(values: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
+def linearize(values: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
     """Undo a response: from what was recorded to light, both in [0, 1].
 
     Parameters
@@ -49,7 +49,7 @@ def linearise(values: ArrayLike, response: Response = "srgb") -> NDArray[np.floa
 
     Examples
     --------
-    >>> [round(float(v), 4) for v in linearise([0.0, 0.5, 1.0])]
+    >>> [round(float(v), 4) for v in linearize([0.0, 0.5, 1.0])]
     [0.0, 0.214, 1.0]
     """
     check_response(response)
@@ -65,7 +65,7 @@ def linearise(values: ArrayLike, response: Response = "srgb") -> NDArray[np.floa
 
 
 def record(light: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
-    """Apply a response: from light to what is recorded. The inverse of :func:`linearise`."""
+    """Apply a response: from light to what is recorded. The inverse of :func:`linearize`."""
     check_response(response)
     values = np.asarray(light, np.float64)
     if response == "linear":

@@ -87,7 +87,7 @@ def read_bit_planes(
         assumed["file"] = os.fspath(source)
     if white is None:
         image = ones / count
-        assumed |= {"values": "as recorded: share of the planes in which a photon came", "linearised": None}
+        assumed |= {"values": "as recorded: share of the planes in which a photon came", "linearized": None}
     else:
         if not 0 < white < math.inf:
             raise SettingsError(f"white: found {white}, expected photons per plane that become 1.0, above 0")
@@ -95,7 +95,7 @@ def read_bit_planes(
         image = np.minimum(level, 1.0)
         assumed |= {
             "values": f"flux -log(1 - share), over {white:g} photons per plane",
-            "linearised": "from the binary response",
+            "linearized": "from the binary response",
             "above_white_percent": 100 * float((level > 1).mean()),
         }
     return Recording(image.astype(np.float32).reshape(*image.shape[:2], -1), None, assumed)

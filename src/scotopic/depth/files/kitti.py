@@ -1,4 +1,4 @@
-"""KITTI: ``calib_cam_to_cam.txt`` of the raw data, ``P0:`` to ``P3:`` of its object and odometry sets; metres."""
+"""KITTI: ``calib_cam_to_cam.txt`` of the raw data, ``P0:`` to ``P3:`` of its object and odometry sets; meters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scotopic.depth.matrices import from_projections
 
 
 def read(file: TextFile, cameras: tuple[int, int]) -> Calibration:
-    """Read the calibration of two of the four cameras: 0 and 1 are grey, 2 and 3 colour."""
+    """Read the calibration of two of the four cameras: 0 and 1 are gray, 2 and 3 color."""
     found = entries(file, ":")
     raw = any(key.startswith("P_rect_") for key in found)
     names = [f"P_rect_{camera:02d}" if raw else f"P{camera}" for camera in cameras]

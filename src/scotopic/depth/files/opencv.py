@@ -13,7 +13,7 @@ import numpy as np
 from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig
 from scotopic.depth.files.text import TextFile
 from scotopic.depth.files.tree import Node, image_size, matrix, vector
-from scotopic.depth.files.units import metres_in
+from scotopic.depth.files.units import meters_in
 from scotopic.depth.matrices import from_projections, from_q
 
 #: The names under which OpenCV's samples and common tools store each matrix.
@@ -61,17 +61,17 @@ def read(file: TextFile, tree: Mapping[str, Node], unit: str | None, size: tuple
         raise file.problem(
             None, f"only {', '.join(sorted(found))}", "P1 and P2, or Q, or K1 D1 K2 D2 R T", "store these too"
         )
-    metres, words = metres_in(unit, apart, file, line)
+    meters, words = meters_in(unit, apart, file, line)
     others: dict[str, Any] = {"width": width, "height": height, "source": f"OpenCV {file.shown}, {words}"}
     if projected is None:
         assert q is not None
-        return from_q(q, metres=metres, **others)
+        return from_q(q, meters=meters, **others)
     if rig is not None and turned is not None:
         left, right = (Camera(rig[2 * i], rig[2 * i + 1], turned[i], projected[i]) for i in range(2))
         others["rig"] = Rig(left, right, width, height)
-    calibration = from_projections(projected[0], projected[1], metres=metres, **others)
+    calibration = from_projections(projected[0], projected[1], meters=meters, **others)
     if q is not None:
-        _check_agreement(file, found["Q"].line, calibration, from_q(q, metres=metres))
+        _check_agreement(file, found["Q"].line, calibration, from_q(q, meters=meters))
     return calibration
 
 

@@ -1,6 +1,6 @@
-"""Five numbers, ``fx cx cy baseline doffs``: in one line, or one ``name value`` in each; the baseline in metres.
+"""Five numbers, ``fx cx cy baseline doffs``: in one line, or one ``name value`` in each; the baseline in meters.
 
-The baseline may carry its unit (``baseline 120 mm``, or ``mm`` behind the five); else it is in metres, or in what the
+The baseline may carry its unit (``baseline 120 mm``, or ``mm`` behind the five); else it is in meters, or in what the
 caller says.
 """
 
@@ -10,7 +10,7 @@ import re
 
 from scotopic.depth.calibration import UNITS, Calibration
 from scotopic.depth.files.text import TextFile
-from scotopic.depth.files.units import metres_in
+from scotopic.depth.files.units import meters_in
 
 NAMES = ("fx", "cx", "cy", "baseline", "doffs")
 _OPTIONAL = ("fy", "width", "height")
@@ -35,13 +35,13 @@ def read(file: TextFile, unit: str | None) -> Calibration:
     line = found["baseline"][0]
     if own_unit is not None and unit is not None and own_unit != unit:
         raise file.problem(line, f"baseline in {own_unit}", f"{unit} as you said", "leave one of the two out")
-    metres, words = metres_in(own_unit or unit, value["baseline"], file, line)
+    meters, words = meters_in(own_unit or unit, value["baseline"], file, line)
     return Calibration(
         fx=value["fx"],
         fy=value.get("fy", value["fx"]),
         cx=value["cx"],
         cy=value["cy"],
-        baseline=value["baseline"] * metres,
+        baseline=value["baseline"] * meters,
         doffs=value["doffs"],
         width=sizes.get("width"),
         height=sizes.get("height"),

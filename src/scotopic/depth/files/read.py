@@ -48,16 +48,16 @@ def read_calibration(
         ``intrinsics.yml``.
     unit
         ``"m"``, ``"cm"`` or ``"mm"``: the unit of the baseline, for files that do not say (OpenCV, plain numbers). Left
-        out, metres are assumed, and a baseline above 2 is refused rather than believed.
+        out, meters are assumed, and a baseline above 2 is refused rather than believed.
     size
         Width and height of the images, for OpenCV files with neither a size nor P1 and P2.
     cameras
-        Which two of KITTI's four; 2 and 3 are the colour ones.
+        Which two of KITTI's four; 2 and 3 are the color ones.
 
     Returns
     -------
     Calibration
-        Baseline in metres.
+        Baseline in meters.
 
     Raises
     ------

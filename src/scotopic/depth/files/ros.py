@@ -1,4 +1,4 @@
-"""ROS ``camera_info``: one YAML file for each camera; its ``P`` is what a rectified pair needs. Metres (REP 103)."""
+"""ROS ``camera_info``: one YAML file for each camera; its ``P`` is what a rectified pair needs. Meters (REP 103)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from scotopic.depth.calibration import UNITS
 from scotopic.depth.files.text import TextFile
 from scotopic.errors import InputError
 
-# No rig that one would carry is wider; a "baseline" of 6 or 120 is in centimetres, millimetres or chessboard squares.
+# No rig that one would carry is wider; a "baseline" of 6 or 120 is in centimeters, millimeters or chessboard squares.
 _WIDEST = 2.0
 
 
@@ -16,13 +16,13 @@ def check_unit(unit: str | None) -> None:
         raise InputError(f"unit: found {unit!r}, expected one of {', '.join(UNITS)}; choose one of these")
 
 
-def metres_in(unit: str | None, baseline: float, file: TextFile, line: int | None) -> tuple[float, str]:
-    """Return the metres in one of the file's units, and in words where that is known from.
+def meters_in(unit: str | None, baseline: float, file: TextFile, line: int | None) -> tuple[float, str]:
+    """Return the meters in one of the file's units, and in words where that is known from.
 
     Raises
     ------
     InputError
-        Nobody said the unit, and in metres the baseline would be wider than rigs are.
+        Nobody said the unit, and in meters the baseline would be wider than rigs are.
     """
     if unit is not None:
         return UNITS[unit], f"baseline in {unit}"
@@ -30,7 +30,7 @@ def metres_in(unit: str | None, baseline: float, file: TextFile, line: int | Non
         raise file.problem(
             line,
             f"a baseline of {abs(baseline):g} and no unit",
-            f"metres, up to {_WIDEST:g}",
+            f"meters, up to {_WIDEST:g}",
             "say its unit (unit='mm', or --unit mm on the command line; unit='m' if it is really so wide)",
         )
     return 1.0, "baseline taken as m (the file does not say)"

@@ -89,7 +89,7 @@ class _Reader:
             if indent is not None and own < indent:
                 break
             if match is None or depth > _DEPTH_LIMIT or (indent is not None and own != indent):
-                raise self.problem(self.position, "'key: value', indented like its neighbours")
+                raise self.problem(self.position, "'key: value', indented like its neighbors")
             indent, key = own, match["key"]
             if key in found:
                 raise self.file.problem(

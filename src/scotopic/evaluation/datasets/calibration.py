@@ -56,7 +56,7 @@ def read_calib(path: Path, image: NDArray[np.float32]) -> tuple[Calibration, flo
 
 
 def read_kitti_calib(path: Path) -> Calibration:
-    """Read the colour cameras of a ``calib_cam_to_cam`` file: ``P_rect_02`` and ``P_rect_03``, 3 x 4 each.
+    """Read the color cameras of a ``calib_cam_to_cam`` file: ``P_rect_02`` and ``P_rect_03``, 3 x 4 each.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def read_kitti_calib(path: Path) -> Calibration:
     Returns
     -------
     Calibration
-        Baseline in mm, as for the other data sets; the file has metres.
+        Baseline in mm, as for the other data sets; the file has meters.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""ETH3D two-view: grey pairs in and out of doors, truth by laser scanner.
+"""ETH3D two-view: gray pairs in and out of doors, truth by laser scanner.
 
 Images and truth are two archives, ``two_view_training`` and ``two_view_training_gt``; both are meant to be unpacked
 into one folder.

@@ -72,7 +72,7 @@ def read_pfm_truth(path: Path, image: NDArray[np.float32]) -> NDArray[np.float32
 
 
 def read_png_truth(path: Path, image: NDArray[np.float32], divisor: float, bits: int = 16) -> NDArray[np.float32]:
-    """Read a disparity map from a grey PNG file in which 0 is unknown.
+    """Read a disparity map from a gray PNG file in which 0 is unknown.
 
     Parameters
     ----------

@@ -123,9 +123,9 @@ def scale_costs(volume: Map) -> NDArray[np.int16]:
 
 
 def parabola_offset(total: NDArray[np.int32], best: NDArray[np.int64]) -> Map:
-    """Return where the parabola through the best sum and its neighbours is lowest, in ``[-0.5, 0.5]`` px from the best.
+    """Return where the parabola through the best sum and its neighbors is lowest, in ``[-0.5, 0.5]`` px from the best.
 
-    0 for the first and last candidate, which have one neighbour only.
+    0 for the first and last candidate, which have one neighbor only.
     """
     candidates = total.shape[2]
     inner = (best > 0) & (best < candidates - 1)

@@ -62,7 +62,7 @@ def estimate_noise(image: Map) -> float:
 
 
 def denoise_nlm(image: Map) -> Map:
-    """Denoise by OpenCV's non-local means, in Lab for colour: patches of 7 px, searched over 21 px."""
+    """Denoise by OpenCV's non-local means, in Lab for color: patches of 7 px, searched over 21 px."""
     import cv2
 
     strength = NLM_STRENGTH * 255 * estimate_noise(image)

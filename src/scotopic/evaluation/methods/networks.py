@@ -4,7 +4,7 @@
     kind = "stereo"            # "stereo", "denoiser" (then SGBM), "completion"
     name = "IGEV++"            # in the table; the file's own name without it
     layout = "NCHW"            # or "NHWC"
-    channels = "RGB"           # or "BGR", "grey"
+    channels = "RGB"           # or "BGR", "gray"
     range = [0, 255]           # what black and white become
     mean = [0.0]               # then taken away and divided by: one value, or one per channel
     std = [1.0]
@@ -136,7 +136,7 @@ class DenoiserNetwork:
         return match_sgbm(views[0], views[1], max_disparity)
 
     def denoise(self, image: Map) -> Map:
-        """Return an image without its noise, in [0, 1]; grey if the network is."""
+        """Return an image without its noise, in [0, 1]; gray if the network is."""
         recipe = self.recipe
         found, _ = _run(recipe, [_prepare(image, recipe)], image.shape, image_out=True)
         low, high = recipe.range
@@ -174,7 +174,7 @@ class CompletionNetwork:
 def _prepare(image: Map, recipe: Recipe) -> Map:
     """Return an image in [0, 1] as the network's input."""
     channels = image
-    if recipe.channels == "grey":
+    if recipe.channels == "gray":
         channels = image.mean(axis=2, keepdims=True)
     elif image.shape[2] == 1:
         channels = np.repeat(image, 3, axis=2)
@@ -232,7 +232,7 @@ def _run(
 def _cropped(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ...], image_out: bool) -> NDArray[Any]:
     """Return an output as ``(H, W, C)`` without the padding; a map may come with or without axes of length one."""
     height, width = given.shape[2:] if recipe.layout == "NCHW" else given.shape[1:3]
-    channels = (1 if recipe.channels == "grey" else 3) if image_out else 1
+    channels = (1 if recipe.channels == "gray" else 3) if image_out else 1
     array = np.asarray(values)
     expected = (1, channels, height, width) if recipe.layout == "NCHW" else (1, height, width, channels)
     fits = array.shape == expected if channels > 1 else _without_ones(array.shape) == _without_ones(expected)
@@ -302,7 +302,7 @@ def read_recipe(file: Path) -> Recipe:
             "path, which is relative to the TOML file"
         )
     recipe = Recipe(**chosen)
-    planes = 1 if recipe.channels == "grey" else 3
+    planes = 1 if recipe.channels == "gray" else 3
     for key in ("mean", "std"):
         if len(getattr(recipe, key)) not in (1, planes):
             raise SettingsError(
@@ -333,7 +333,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "letters, digits, blanks and ._+- from a letter or digit on",
     ),
     "layout": _one_of("NCHW", "NHWC"),
-    "channels": _one_of("RGB", "BGR", "grey"),
+    "channels": _one_of("RGB", "BGR", "gray"),
     "range": (
         lambda value: _is_numbers(value) and len(value) == 2 and value[0] != value[1],
         "two different numbers, for black and white",

@@ -6,7 +6,7 @@ and OpenCV gives no confidence, so one is made of the two views' dense maps ``D_
     a(x) = exp(-|D_L(x) - D_R(x - D_L(x))|), 0 where either is missing
     confidence = a(x) * (mean of a over 15 x 15 pixels around x), plus 1 where the filters let the pixel pass
 
-One pixel on which the views agree may be chance, a neighbourhood of them is not; and what the matcher answers by itself
+One pixel on which the views agree may be chance, a neighborhood of them is not; and what the matcher answers by itself
 comes before what its filters dropped.
 
 OpenCV gives no answer in the first ``numDisparities`` columns. They are left as they are: continuing the images to the
@@ -63,7 +63,7 @@ class CleanSgbm:
 
 
 class BlockMatching:
-    """OpenCV's block matching on the grey pair: block 21, filters as for :class:`Sgbm`."""
+    """OpenCV's block matching on the gray pair: block 21, filters as for :class:`Sgbm`."""
 
     def __init__(self) -> None:
         self.name = "opencv-bm"
@@ -81,7 +81,7 @@ class BlockMatching:
             matcher.setSpeckleRange(SPECKLE_RANGE if filtered else 0)
             return matcher
 
-        views = [_as_grey(view) for view in _pair_bytes(left, right)]
+        views = [_as_gray(view) for view in _pair_bytes(left, right)]
         # OpenCV refuses, rather than leaves empty, what holds no block or no column with every candidate.
         height, width = views[0].shape
         if min(height, width) <= BM_BLOCK or width <= _whole_sixteens(max_disparity) + BM_BLOCK:
@@ -183,14 +183,14 @@ def _whole_sixteens(candidates: int) -> int:
 
 
 def _pair_bytes(left: Map, right: Map) -> tuple[Bytes, Bytes]:
-    """Return a pair as OpenCV takes it: 8 bits, ``(H, W)`` if grey."""
+    """Return a pair as OpenCV takes it: 8 bits, ``(H, W)`` if gray."""
     images = as_image(left, "left"), as_image(right, "right")
     check_pair(*images, patch_size=1)
     first, second = (as_bytes(image) for image in images)
     return first, second
 
 
-def _as_grey(view: Bytes) -> Bytes:
+def _as_gray(view: Bytes) -> Bytes:
     import cv2
 
     return view if view.ndim == 2 else np.asarray(cv2.cvtColor(view, cv2.COLOR_RGB2GRAY), np.uint8)

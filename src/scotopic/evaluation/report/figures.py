@@ -1,4 +1,4 @@
-"""The plots, as data that the page hands to plotly: one line for each method, in one colour throughout."""
+"""The plots, as data that the page hands to plotly: one line for each method, in one color throughout."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scotopic.evaluation.report.words import figure_name, number, unit
 
 Trace = dict[str, Any]
 
-# Okabe and Ito's colours, which colour-blind readers tell apart, a little darker where they were too pale for a line.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7a5fc4", "#7f8790")
+# Okabe and Ito's colors, which color-blind readers tell apart, a little darker where they were too pale for a line.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7a5fc4", "#7f8790")
 DASHES = ("solid", "dash", "dot")
 
 
@@ -123,10 +123,10 @@ def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Pl
 
 
 def style(results: Results, k: int) -> dict[str, Any]:
-    """Return the colour, dash and width of a method's line."""
+    """Return the color, dash and width of a method's line."""
     return {
-        "color": COLOURS[k % len(COLOURS)],
-        "dash": DASHES[k // len(COLOURS) % len(DASHES)],
+        "color": COLORS[k % len(COLORS)],
+        "dash": DASHES[k // len(COLORS) % len(DASHES)],
         "width": 3 if results.methods[k] == results.reference else 2,
     }
 

@@ -1,4 +1,4 @@
-"""The pictures: noisy input, truth, and what each method made of it, in one colour scale for each scene."""
+"""The pictures: noisy input, truth, and what each method made of it, in one color scale for each scene."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from scotopic.evaluation.report.results import Group, Results
 
 Picture = NDArray[np.uint8]
 
-ERROR_END = 5.0  #: px; the error at the end of its colour scale, and of Bad-5
-LEVELS = 96  # colours of a scale: more than an eye tells apart, few enough for small files
-_NOTHING = (52, 55, 62)  # where a map has no value: no colour of either scale
+ERROR_END = 5.0  #: px; the error at the end of its color scale, and of Bad-5
+LEVELS = 96  # colors of a scale: more than an eye tells apart, few enough for small files
+_NOTHING = (52, 55, 62)  # where a map has no value: no color of either scale
 _WIDEST = 640  # pixels across; wider maps are thinned, which the protocol's sizes never need
-# Blue, pale, red: good and bad at a glance, also for the colour-blind (ColorBrewer's RdYlBu, reversed).
-_ERROR_COLOURS = ((49, 90, 165), (116, 173, 209), (245, 240, 180), (244, 109, 67), (165, 0, 38))
+# Blue, pale, red: good and bad at a glance, also for the color-blind (ColorBrewer's RdYlBu, reversed).
+_ERROR_COLORS = ((49, 90, 165), (116, 173, 209), (245, 240, 180), (244, 109, 67), (165, 0, 38))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SceneView:
     seed: int
     left: str | None
     truth: str | None
-    ends: tuple[float, float]  #: disparities at the ends of the colour scale
+    ends: tuple[float, float]  #: disparities at the ends of the color scale
     panels: tuple[Panel, ...]
 
 
@@ -101,29 +101,29 @@ def draw_scene(folder: Path, results: Results, group: Group, scene: str) -> Scen
 
 
 def turbo() -> Picture:
-    """Return the colours of disparity, ``(LEVELS, 3)`` RGB."""
+    """Return the colors of disparity, ``(LEVELS, 3)`` RGB."""
     import cv2
 
     levels = np.linspace(16, 250, LEVELS).round().astype(np.uint8)  # its dark ends are lost on the dark of no value
     return np.ascontiguousarray(cv2.applyColorMap(levels[:, None], cv2.COLORMAP_TURBO)[:, 0, ::-1])
 
 
-def error_colours() -> Picture:
-    """Return the colours of the error, ``(LEVELS, 3)`` RGB."""
-    at = np.linspace(0, len(_ERROR_COLOURS) - 1, LEVELS)
-    knots = np.array(_ERROR_COLOURS, np.float64)
+def error_colors() -> Picture:
+    """Return the colors of the error, ``(LEVELS, 3)`` RGB."""
+    at = np.linspace(0, len(_ERROR_COLORS) - 1, LEVELS)
+    knots = np.array(_ERROR_COLORS, np.float64)
     channels = [np.interp(at, np.arange(len(knots)), knots[:, c]) for c in range(3)]
     return np.stack(channels, axis=1).round().astype(np.uint8)
 
 
-def as_gradient(colours: Picture) -> str:
+def as_gradient(colors: Picture) -> str:
     """Return a scale as a CSS gradient from left to right."""
-    steps = ", ".join("#{:02x}{:02x}{:02x}".format(*colours[k].tolist()) for k in range(0, LEVELS, 5))
+    steps = ", ".join("#{:02x}{:02x}{:02x}".format(*colors[k].tolist()) for k in range(0, LEVELS, 5))
     return f"linear-gradient(to right, {steps})"
 
 
-def as_map(values: NDArray[Any], ends: tuple[float, float], colours: Picture) -> str:
-    """Return a map in colours as the data URI of an indexed PNG.
+def as_map(values: NDArray[Any], ends: tuple[float, float], colors: Picture) -> str:
+    """Return a map in colors as the data URI of an indexed PNG.
 
     Parameters
     ----------
@@ -131,14 +131,14 @@ def as_map(values: NDArray[Any], ends: tuple[float, float], colours: Picture) ->
         ``(H, W)``, not finite where there is no value.
     ends
         Values at the ends of the scale.
-    colours
+    colors
         The scale, ``(LEVELS, 3)``.
     """
     shown = _thinned(np.asarray(values, np.float64))
     known = np.isfinite(shown)
     share = (np.where(known, shown, ends[0]) - ends[0]) / (ends[1] - ends[0])
     index = np.where(known, 1 + (np.clip(share, 0, 1) * (LEVELS - 1)).round(), 0).astype(np.uint8)
-    palette = np.concatenate([np.array([_NOTHING], np.uint8), colours])
+    palette = np.concatenate([np.array([_NOTHING], np.uint8), colors])
     return _data_uri("png", indexed_png(index, palette))
 
 
@@ -195,7 +195,7 @@ def _panel(
     disparity = np.where(np.isfinite(found), found, np.nan).astype(np.float64)
     if truth is None or truth.shape != disparity.shape:
         return Panel(method, record, as_map(disparity, ends, turbo()), words="no truth of this size to compare with")
-    error = as_map(np.abs(disparity - truth), (0.0, ERROR_END), error_colours())
+    error = as_map(np.abs(disparity - truth), (0.0, ERROR_END), error_colors())
     return Panel(method, record, as_map(disparity, ends, turbo()), error)
 
 

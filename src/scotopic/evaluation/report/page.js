@@ -5,12 +5,12 @@
   const chosen = {};
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-  function colour(name) {
+  function color(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
   function axis(own) {
-    const drawn = { gridcolor: colour("--line"), linecolor: colour("--soft"), zeroline: false, automargin: true };
+    const drawn = { gridcolor: color("--line"), linecolor: color("--soft"), zeroline: false, automargin: true };
     return Object.assign(drawn, own, { title: Object.assign({ standoff: 8 }, own.title) });
   }
 
@@ -19,7 +19,7 @@
     const traces = view.traces.filter((trace) => !hidden.has(trace.meta));
     const layout = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
-      font: { family: "system-ui, sans-serif", size: 12, color: colour("--ink") },
+      font: { family: "system-ui, sans-serif", size: 12, color: color("--ink") },
       margin: { l: 50, r: 12, t: 8, b: 44 }, xaxis: axis(plot.x), yaxis: axis(plot.y),
     };
     const heights = traces.flatMap((trace) => trace.y).filter((value) => value > 0);

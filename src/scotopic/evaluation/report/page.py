@@ -149,7 +149,7 @@ def _what_was_run(results: Results) -> str:
     return (
         f"<dl>{listed}</dl>{plan}"
         "<p>The error of a pixel is the smallest difference to the truth within W x W pixels around it; W = 1 is the "
-        "ordinary pointwise error. W = 1 is scored on truth resized by nearest neighbour, wider windows on the truth "
+        "ordinary pointwise error. W = 1 is scored on truth resized by nearest neighbor, wider windows on the truth "
         "that the paper used. EPE is the mean error, Bad-K the share of pixels above K px. Only pixels that a method "
         "answers are scored, so an error means nothing without the coverage beside it.</p>"
     )
@@ -266,7 +266,7 @@ def _gallery(results: Results, scenes: Iterable[SceneView]) -> str:
     total = sum(len(group.scenes) for group in results.groups)
     few = f" {len(views)} of {total} scenes and noise levels are shown." if len(views) < total else ""
     words = (
-        "<p>Each scene has one colour scale for all its disparities, taken from the truth, and all errors have one. "
+        "<p>Each scene has one color scale for all its disparities, taken from the truth, and all errors have one. "
         f'<span class="none"></span> is no answer or, in an error map, no truth. Errors are pointwise. Click a picture '
         f"to enlarge it.{few}</p>"
     )
@@ -274,7 +274,7 @@ def _gallery(results: Results, scenes: Iterable[SceneView]) -> str:
 
 
 def _scene(results: Results, view: SceneView, is_open: bool) -> str:
-    depths, errors = gallery.as_gradient(gallery.turbo()), gallery.as_gradient(gallery.error_colours())
+    depths, errors = gallery.as_gradient(gallery.turbo()), gallery.as_gradient(gallery.error_colors())
     scales = _scale("disparity, px", view.ends, depths)
     scales += _scale("absolute error, px", (0.0, gallery.ERROR_END), errors, "and more")
     panels = [

@@ -111,7 +111,7 @@ class Table:
 
 
 def tabulate(results: Results, group: Group, window: int) -> Table:
-    """Summarise a data set at a noise level.
+    """Summarize a data set at a noise level.
 
     Parameters
     ----------

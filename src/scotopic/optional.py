@@ -8,7 +8,7 @@ from typing import Any
 from scotopic.errors import ScotopicError
 
 
-def needed(package: str, extra: str, purpose: str) -> Any:
+def import_optional(package: str, extra: str, purpose: str) -> Any:
     """Return an imported package, or say which extra brings it.
 
     Raises
