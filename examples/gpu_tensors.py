@@ -5,7 +5,7 @@ import sys
 import panels
 
 import scotopic
-from scotopic.device import DeviceError, resolve_device
+from scotopic.backends.device import DeviceError, resolve_device
 
 out = panels.folder(__doc__)
 try:

@@ -6,7 +6,7 @@ import panels
 
 import scotopic
 from scotopic.junctions import geometry
-from scotopic.junctions.fit import plain_map
+from scotopic.stages.junctions.fit import plain_map
 from scotopic.matching import View, aggregate, cost_volume, jump_penalties, scale_volume, select
 
 PATCH, ROW, ZOOM = (19, 29), 5, 5  # the patch and the row of patches that are shown, and how large a pixel is
