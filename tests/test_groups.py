@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from scotopic.evidence import on_cpu as engine
+
+from scotopic.settings import EvidenceSettings
 from scotopic.stages.channels import Pair
 from scotopic.stages.denoising import (
     EVERY,
@@ -18,7 +19,6 @@ from scotopic.stages.denoising import (
     reference_groups,
     window,
 )
-from scotopic.settings import EvidenceSettings
 
 random = np.random.default_rng
 

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scotopic.stages.junctions.fit import Junctions
-from scotopic.result import Reason
 from scotopic.preview import as_picture, draw_junctions, draw_preview, reasons_in_words
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 from scotopic.settings import JunctionSettings, make_settings
+from scotopic.stages.junctions.fit import Junctions
 
 TURBO = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_TURBO)[:, 0, ::-1]
 

@@ -9,13 +9,13 @@ from devices import ON_REAL_DEVICES
 from kernel_calls import FieldState, Matching, plain_map_of
 from pictures import as_planes
 from reference_data import SCENES, SIDES, reference_scene
+from scotopic.matching import View
 
 import scotopic
 from scotopic.evaluation import score
 from scotopic.evaluation.curves import at_coverage
-from scotopic.stages.junctions.fit import Junctions
-from scotopic.matching import View
 from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.stages.junctions.fit import Junctions
 
 pytestmark = pytest.mark.reference
 

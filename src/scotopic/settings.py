@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import warnings
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from scotopic.errors import SettingsError
 
 
-def public(default: Any) -> Any:
-    """Declare a setting that is meant for users."""
-    return field(default=default, metadata={"public": True})
+def setting(default: Any, low: float | None = None, high: float = math.inf, *, public: bool = False) -> Any:
+    """Declare a setting: its default, the range of its values (above 0 without ``low``), and whether it is for users."""
+    return field(default=default, metadata={"low": low, "high": high, "public": public})
 
 
 def require(name: str, value: object, is_valid: bool, expected: str) -> None:
@@ -32,28 +33,19 @@ def require(name: str, value: object, is_valid: bool, expected: str) -> None:
 
 
 class Part:
-    """The settings of one stage: a dataclass that checks the range of each number.
-
-    ``ranges`` gives the lowest and the highest value of a setting; a setting that is not in it must be above 0.
-    """
-
-    ranges: ClassVar[dict[str, tuple[float, float]]] = {}
+    """The settings of one stage: a dataclass that checks the range of each number."""
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
+            value, low, high = getattr(self, each.name), each.metadata.get("low"), each.metadata.get("high", math.inf)
             if value is None or isinstance(value, bool):
                 continue
-            if each.name not in self.ranges:
-                require(each.name, value, 0 < value < float("inf"), "a finite number above 0")
+            if low is None:
+                limits = "a finite number above 0" if high == math.inf else f"above 0 and at most {high}"
+                require(each.name, value, 0 < value <= high and value < math.inf, limits)
                 continue
-            low, high = self.ranges[each.name]
-            limits = f"between {low:g} and {high:g}" if high < ANY else f"a finite number of at least {low:g}"
-            require(each.name, value, low <= value <= high and value < float("inf"), limits)
-
-
-ANY = float("inf")
-SHARE = (1e-12, 1)
+            limits = f"between {low} and {high}" if high < math.inf else f"a finite number of at least {low}"
+            require(each.name, value, low <= value <= high and abs(value) < math.inf, limits)
 
 
 @dataclass(frozen=True)
@@ -90,29 +82,20 @@ class JunctionSettings(Part):
         no margin is needed and tiles are exact.
     """
 
-    patch_size: int = public(40)
-    stride: int = public(8)
-    search_steps: int = 30
-    refine_steps: int = 1000
-    search_every: int = 50
-    candidates: int = 31
-    vertex_range: float = 3.0
-    boundary_weight: float = 0.5
-    color_weight: float = 0.1
-    angle_rate: float = 0.003
-    vertex_rate: float = 0.03
-    binning: int = 1
-    tile: int = 256
-    tile_margin: int = 8
-
-    ranges: ClassVar = {
-        "patch_size": (2, ANY),
-        **dict.fromkeys(("stride", "search_every", "candidates", "binning", "tile"), (1, ANY)),
-        **dict.fromkeys(("search_steps", "refine_steps", "tile_margin"), (0, ANY)),
-        **dict.fromkeys(
-            ("vertex_range", "boundary_weight", "color_weight", "angle_rate", "vertex_rate"), (0, ANY)
-        ),
-    }  # fmt: skip
+    patch_size: int = setting(40, low=2, public=True)
+    stride: int = setting(8, low=1, public=True)
+    search_steps: int = setting(30, low=0)
+    refine_steps: int = setting(1000, low=0)
+    search_every: int = setting(50, low=1)
+    candidates: int = setting(31, low=1)
+    vertex_range: float = setting(3.0, low=0)
+    boundary_weight: float = setting(0.5, low=0)
+    color_weight: float = setting(0.1, low=0)
+    angle_rate: float = setting(0.003, low=0)
+    vertex_rate: float = setting(0.03, low=0)
+    binning: int = setting(1, low=1)
+    tile: int = setting(256, low=1)
+    tile_margin: int = setting(8, low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,21 +124,12 @@ class MatchingSettings(Part):
         Drop pixels whose confidence is below this (0: none).
     """
 
-    min_disparity: int = public(0)
-    max_disparity: int | None = public(None)
-    p1: int = public(20)
-    p2: int = public(200)
-    left_right_threshold: float = public(1.0)
-    min_confidence: float = public(0.0)
-
-    ranges: ClassVar = {
-        "min_disparity": (-ANY, ANY),
-        "max_disparity": (-ANY, ANY),
-        "p1": (0, 1_000_000),
-        "p2": (0, 1_000_000),
-        "left_right_threshold": (0, ANY),
-        "min_confidence": (0, 1),
-    }
+    min_disparity: int = setting(0, low=-math.inf, public=True)
+    max_disparity: int | None = setting(None, low=-math.inf, public=True)
+    p1: int = setting(20, low=0, high=1_000_000, public=True)
+    p2: int = setting(200, low=0, high=1_000_000, public=True)
+    left_right_threshold: float = setting(1.0, low=0, public=True)
+    min_confidence: float = setting(0.0, low=0, high=1, public=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,23 +179,14 @@ class PatchMatchingSettings(MatchingSettings):
         Also ask for a boundary in the right view (the paper's equation; its experiments do not).
     """
 
-    reconstruction_weight: float = 2.0
+    reconstruction_weight: float = setting(2.0, low=0)
     symmetric: bool = True
-    p2_min: int = 50
-    p2_decay: float = 2.0
+    p2_min: int = setting(50, low=0, high=1_000_000)
+    p2_decay: float = setting(2.0, low=0)
     adaptive_p2: bool = True
-    volume_range: int = 1024
-    boundary_threshold: float = public(0.1)
+    volume_range: int = setting(1024, low=1, high=32767)
+    boundary_threshold: float = setting(0.1, low=0, high=1, public=True)
     mask_right: bool = False
-
-    ranges: ClassVar = {
-        **MatchingSettings.ranges,
-        "reconstruction_weight": (0, ANY),
-        "p2_min": (0, 1_000_000),
-        "p2_decay": (0, ANY),
-        "volume_range": (1, 32767),
-        "boundary_threshold": (0, 1),
-    }
 
 
 @dataclass(frozen=True)
@@ -239,10 +204,8 @@ class NoiseSettings(Part):
     """
 
     stabilize_above: float = 2.0
-    quiet_quantile: float = 0.2
+    quiet_quantile: float = setting(0.2, high=1)
     correlated_factor: float = 2.0
-
-    ranges: ClassVar = {"quiet_quantile": SHARE}
 
 
 @dataclass(frozen=True)
@@ -260,11 +223,9 @@ class ResolutionSettings(Part):
         The signal-to-noise ratio that windows, penalties and weights adapt to is capped at this.
     """
 
-    full_size_snr: float = 1.0
-    max_cells: int = public(2**26)
+    full_size_snr: float = setting(1.0, low=0)
+    max_cells: int = setting(2**26, low=1, high=2**40, public=True)
     max_snr: float = 100.0
-
-    ranges: ClassVar = {"full_size_snr": (0, ANY), "max_cells": (1, 2**40)}
 
 
 @dataclass(frozen=True)
@@ -279,11 +240,9 @@ class DescriptionSettings(Part):
         uses ``patch_size`` itself.
     """
 
-    fits: int = public(4)
+    fits: int = setting(4, low=1, high=64, public=True)
     smallest_patch: float = 0.5
     largest_patch: float = 1.1
-
-    ranges: ClassVar = {"fits": (1, 64)}
 
     def patch_sizes(self, junctions: JunctionSettings) -> list[int]:
         """Return the patch sizes of the fits: whole binned pixels, no smaller than the stride."""
@@ -312,11 +271,9 @@ class DenoisingSettings(Part):
     """
 
     group_count: int = 16
-    group_reach: int = 12
-    group_rounds: int = 2
-    group_share: float = 0.5
-
-    ranges: ClassVar = {"group_reach": (1, 32), "group_rounds": (0, ANY), "group_share": SHARE}
+    group_reach: int = setting(12, low=1, high=32)
+    group_rounds: int = setting(2, low=0)
+    group_share: float = setting(0.5, high=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -353,25 +310,19 @@ class ChannelSettings(Part):
     """
 
     finest_scale: float = 1.0
-    scales: int = 4
+    scales: int = setting(4, low=1, high=8)
     band_ratio: float = 4.0
-    band_misfit: float = 0.05
+    band_misfit: float = setting(0.05, low=0)
     band_window: float = 3.0
-    junction_weight: float = 0.35
+    junction_weight: float = setting(0.35, low=0)
     junction_window: float = 1.0
     junction_highpass: float = 4.0
-    junction_error: float = 0.2
-    cross_weight: float = 1500.0
+    junction_error: float = setting(0.2, high=1)
+    cross_weight: float = setting(1500.0, low=0)
     cross_window: float = 3.0
     cross_highpass: float = 8.0
-    image_weight: float = 1000.0
+    image_weight: float = setting(1000.0, low=0)
     local_units: bool = True
-
-    ranges: ClassVar = {
-        "scales": (1, 8),
-        "junction_error": SHARE,
-        **dict.fromkeys(("band_misfit", "junction_weight", "cross_weight", "image_weight"), (0, ANY)),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -388,9 +339,7 @@ class VolumeSettings(Part):
         Integer steps per unit of the volume's spread; ``p1`` and ``p2`` of ``best`` are in these steps.
     """
 
-    cost_steps: int = 32
-
-    ranges: ClassVar = {"cost_steps": (1, 1024)}
+    cost_steps: int = setting(32, low=1, high=1024)
 
 
 @dataclass(frozen=True)
@@ -430,13 +379,11 @@ class SurfaceSettings(Part):
     surface_sigma: float = 16.0
     surface_tau: float = 2.0
     surface_ridge: float = 20.0
-    surface_passes: int = 1
+    surface_passes: int = setting(1, low=0)
     plane_sigma: float = 8.0
     plane_tau: float = 1.5
     plane_ridge: float = 60.0
-    plane_rounds: int = 2
-
-    ranges: ClassVar = {"surface_passes": (0, ANY), "plane_rounds": (0, ANY)}
+    plane_rounds: int = setting(2, low=0)
 
     @property
     def wide(self) -> PlaneSettings:
@@ -462,12 +409,10 @@ class ScoreSettings(Part):
         neighbors err together, and one with a small margin speaks against all.
     """
 
-    lr_slack: float = 0.5
+    lr_slack: float = setting(0.5, low=0)
     confidence_blur: float = 1.0
     confidence_reach: float = 4.0
     confidence_floor: float = 0.1
-
-    ranges: ClassVar = {"lr_slack": (0, ANY)}
 
 
 @dataclass(frozen=True)
@@ -496,12 +441,14 @@ class Settings:
         values = dict(values)
         preset = str(values.pop("preset"))
         base = PRESETS[preset] if preset in PRESETS else JunctionMatchingSettings()
-        # Earlier versions had one part "evidence", and parts held settings that their pipeline did not use.
         given = {current_name(name): value for part in values.values() for name, value in (part or {}).items()}
+        # Earlier versions had one part "evidence", and parts held settings that their pipeline did not use.
         homes = part_of_settings(base)
-        return dataclasses.replace(
-            replace_by_name(base, {name: value for name, value in given.items() if name in homes}), preset=preset
-        )
+        known = {*homes, *_DROPPED, *(name for each in PRESETS.values() for name in part_of_settings(each))}
+        for name in given.keys() - known:
+            raise SettingsError(_unknown(name, base))
+        used = {name: value for name, value in given.items() if name in homes}
+        return dataclasses.replace(replace_by_name(base, used), preset=preset)
 
 
 @dataclass(frozen=True)
@@ -557,6 +504,9 @@ _OLD_NAMES = {
     "evidence_steps": "cost_steps",
     "agreement_slack": "lr_slack",
 }
+
+#: Settings of earlier versions that are constants of the calibration now.
+_DROPPED = ("confidence_power", "confidence_top", "confidence_middle", "confidence_slope")
 
 
 def current_name(name: str) -> str:
