@@ -129,7 +129,7 @@ def test_auto_never_means_an_interpreter(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_cuda_without_a_gpu_says_why_and_what_to_do(really: pytest.MonkeyPatch) -> None:
     really.setattr(device, "why_no_gpu", lambda: "this machine has no NVIDIA driver")
 
-    with pytest.raises(DeviceError, match="cannot be used: this machine has no NVIDIA driver. Use device='cpu'"):
+    with pytest.raises(DeviceError, match="cannot be used: this machine has no NVIDIA driver"):
         device.resolve_device("cuda")
 
 

@@ -310,7 +310,7 @@ def test_leaving_early_ends_the_reader_and_the_matcher_still_works(device: str) 
     "shape", [(), (64,), (64, 96, 2), (64, 96, 3, 1), (0, 96), (64, -1), (64.0, 96), ("64", "96"), 64, "64x96"]
 )
 def test_a_shape_that_is_none_is_refused(shape: Any) -> None:
-    with pytest.raises(InputError, match="not the shape of an image.*height, width"):
+    with pytest.raises(InputError, match=r"not the shape of an image.*height, width"):
         scotopic.Matcher("fast", shape, "cpu")
 
 
