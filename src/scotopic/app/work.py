@@ -18,10 +18,6 @@ from numpy.typing import NDArray
 from scotopic.app.inputs import Request, prepare
 from scotopic.app.pictures import (
     REASONS,
-    Ends,
-    Rgb,
-    bar_picture,
-    color_ends,
     confidence_picture,
     disparity_picture,
     image_picture,
@@ -29,6 +25,7 @@ from scotopic.app.pictures import (
     structure_picture,
 )
 from scotopic.app.session import Job, Limits, Outcome, Session
+from scotopic.colormap import Range, Rgb, color_range, color_scale
 from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
@@ -199,7 +196,7 @@ def draw(session: Session, kind: str) -> Rgb:
     if kind == "structure":
         return structure_picture(found)
     if kind == "bar":
-        return bar_picture()
+        return color_scale(256)
     if kind == "truth" and outcome.truth is not None:
         return disparity_picture(outcome.truth, ends_of(outcome), found.left_colors)
     if kind == "rival" and session.rival is not None:
@@ -214,11 +211,11 @@ def draw(session: Session, kind: str) -> Rgb:
     raise InputError(f"map: found no {kind[:20]!r} of this result, expected one of {', '.join(MAPS)}")
 
 
-def ends_of(outcome: Outcome) -> Ends:
+def ends_of(outcome: Outcome) -> Range:
     """Return the disparities at the two ends of the colors of a result."""
     searched = outcome.match.settings.matching.for_width(outcome.match.disparity.shape[1])
     span = float(searched.min_disparity), float((searched.max_disparity or 1) - 1)
-    return color_ends([outcome.match.disparity if outcome.truth is None else outcome.truth], span)
+    return color_range(outcome.match.disparity if outcome.truth is None else outcome.truth, span)
 
 
 @dataclass(frozen=True)
