@@ -40,7 +40,17 @@ from scotopic.matching import (
 from scotopic.settings import JunctionSettings, MatchingSettings
 
 MATCHING = MatchingSettings(max_disparity=128)
-COLUMNS = ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W19 Bad-5", "W1 EPE", "W1 Bad-1", "W1 Bad-3", "W1 Bad-5")
+COLUMNS = (
+    "coverage_percent",
+    "W19 EPE",
+    "W19 Bad-1",
+    "W19 Bad-3",
+    "W19 Bad-5",
+    "W1 EPE",
+    "W1 Bad-1",
+    "W1 Bad-3",
+    "W1 Bad-5",
+)
 
 
 def view_of(image: NDArray[np.float32], field: Junctions) -> View:
@@ -99,7 +109,7 @@ def end_to_end(scene: ReferenceScene, preset: str) -> dict[str, Any]:
 def errors_of(prediction: NDArray[np.floating], scene: ReferenceScene) -> dict[str, float]:
     """Return coverage and errors with both windows, on the paper's truth."""
     wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
-    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
+    errors = [100 * wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
     return dict(zip(COLUMNS, errors, strict=True))
 
 

@@ -343,7 +343,7 @@ def compare(session: Session) -> list[Row]:
 def _rows(name: str, disparity: NDArray[np.float32], outcome: Outcome) -> list[Row]:
     from scotopic.evaluation.metrics import score
 
-    coverage = 100 * float(np.isfinite(disparity).mean())
+    coverage = float(np.isfinite(disparity).mean())
     if outcome.truth is None:
         return [Row(name, coverage)]
     scores = [score(disparity, outcome.truth, window) for window in (1, 19)]
