@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import scotopic
 from scotopic.depth.fill import fill_between_boundaries
-from scotopic.evaluation.benchmark import scenes_of
+from scotopic.evaluation.benchmark import list_scenes
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan, load_plan
@@ -72,7 +72,7 @@ def mean_curves(records: list[Record], dataset: str, window: str) -> dict[str, N
 
 def _at(curve: dict[str, Any]) -> NDArray[np.float64]:
     """Return a curve's EPE at :data:`COVERAGES`. The surest pixels of equal confidence stand for fewer of them."""
-    coverage, epe = np.array(curve["coverage"]), np.array(curve["epe"], dtype=np.float64)
+    coverage, epe = np.array(curve["coverage_percent"]), np.array(curve["epe"], dtype=np.float64)
     return np.asarray(np.interp(COVERAGES, coverage, epe, right=np.nan))
 
 
@@ -80,7 +80,7 @@ def filled_errors(
     records: list[Record], plan: Plan, root: Path, folder: Path
 ) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Return for each data set and window the mean EPE, Bad-1 and Bad-3 of all pixels, method by method."""
-    scenes = scenes_of(plan, root)
+    scenes = list_scenes(plan, root)
     opened = {p.kind: open_dataset(p.kind, p.locate(root), p.scale) for p in plan.datasets if p.kind in scenes}
     errors: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
     for record in records:
@@ -156,7 +156,7 @@ def as_json(
     """Return everything as plain values."""
     return {
         "version": scotopic.__version__,
-        "coverage": [round(float(c), 2) for c in COVERAGES],
+        "coverage_percent": [round(float(c), 2) for c in COVERAGES],
         "curves": {
             f"{dataset} W{window}": {
                 m: [round(float(v), 3) if np.isfinite(v) else None for v in c] for m, c in by.items()

@@ -1,7 +1,6 @@
 """The figures that the paper reports, to stand beside ours, marked as reported.
 
-They are copied, not measured: other scenes than ours may be among them, and the coverage of the dense methods is as the
-paper says, "dense". All are at W = 19.
+They are copied, not measured, and may include other scenes than ours. All are at W = 19.
 
 References
 ----------
@@ -28,10 +27,10 @@ class Reported:
         As the paper calls it.
     epe, bad1, bad3, bad5
         End-point error in px and Bad-1, -3, -5 in percent.
-    coverage
-        In percent, or ``"dense"``.
+    coverage_percent
+        Percentage of the image, or ``"dense"`` as the paper says.
     spec
-        The method here that it is to be held against (:func:`~scotopic.evaluation.methods.get_method`), if any.
+        The method here that it should be compared with (:func:`~scotopic.evaluation.methods.get_method`), if any.
     window
         W of the window metric.
     """
@@ -43,7 +42,7 @@ class Reported:
     bad1: float
     bad3: float
     bad5: float
-    coverage: float | Literal["dense"]
+    coverage_percent: float | Literal["dense"]
     spec: str | None = None
     window: int = 19
 

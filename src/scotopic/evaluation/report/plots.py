@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scotopic.evaluation.report.results import Group, Results
-from scotopic.evaluation.report.summary import Figure, Row, Table, mean_line, tabulate
+from scotopic.evaluation.report.results import Results
+from scotopic.evaluation.report.summary import Group, Mask, Row, Table, mean_line
 from scotopic.evaluation.report.words import figure_name, number, unit
 
 Trace = dict[str, Any]
@@ -48,16 +48,15 @@ class Plot:
 
 def risk_coverage_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
     """Return error over coverage for one data set: EPE and the first Bad-K, a view for each noise level and window."""
-    tables = [tabulate(results, group, window) for group in groups for window in results.shown_windows]
     plots = []
     for figure in _errors(results):
         views = []
-        for table in tables:
+        for table in (results.table(group, window) for group in groups for window in results.shown_windows):
             traces: list[Trace] = []
             for k, method in enumerate(results.methods):
                 at, line = mean_line(table.group.scored(method).values(), table.window, figure)
                 if at.size:
-                    traces.append(_line(results, k, at.tolist(), line.tolist(), figure, "coverage"))
+                    traces.append(_line(results, k, at.tolist(), line.tolist(), figure, " at %{x:.3g} %"))
             traces += _own_masks(results, table, figure)
             views.append((f"{table.group.noise}, W = {table.window}", traces))
         coverage = {**_log_axis("coverage, % of the image"), "autorange": True}
@@ -71,27 +70,15 @@ def window_plots(results: Results, groups: Sequence[Group], name: str) -> list[P
     if len(results.windows) < 2:
         return []
     axis = {"title": {"text": "window W, px"}, "tickvals": list(results.windows)}
-    return [
-        Plot(
-            f"{name}-{figure}",
-            f"{figure_name(figure)} over the window, own masks",
-            axis,
-            _axis(figure),
-            tuple(
-                (
-                    group.noise,
-                    _swept(
-                        results,
-                        [(float(window), tabulate(results, group, window)) for window in results.windows],
-                        lambda row, figure=figure: row.own.get(figure),  # type: ignore[misc]
-                        figure,
-                    ),
-                )
-                for group in groups
-            ),
-        )
-        for figure in _errors(results)
-    ]
+    plots = []
+    for figure in _errors(results):
+        views = []
+        for group in groups:
+            tables = [(float(window), results.table(group, window)) for window in results.windows]
+            views.append((group.noise, _swept_lines(results, tables, "own", figure)))
+        title = f"{figure_name(figure)} over the window, own masks"
+        plots.append(Plot(f"{name}-{figure}", title, axis, _axis(figure), tuple(views)))
+    return plots
 
 
 def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
@@ -103,21 +90,21 @@ def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Pl
     if not sweeps:
         return []
     window = results.headline
-    kinds: list[tuple[str, str, str, Callable[[Row], Figure | None]]] = [
-        ("own", "epe", f"EPE, W = {window}, own masks", lambda row: row.own.get("epe")),
-        ("coverage", "coverage", "Coverage at own masks", lambda row: row.own.get("coverage")),
+    kinds: list[tuple[str, Mask, str, str]] = [
+        ("own", "own", "epe", f"EPE, W = {window}, own masks"),
+        ("matched", "matched", "epe", f"EPE, W = {window}, at the coverage of {results.reference}"),
+        ("coverage", "own", "coverage_percent", "Coverage at own masks"),
     ]
-    if results.reference is not None:
-        title = f"EPE, W = {window}, at the coverage of {results.reference}"
-        kinds.insert(1, ("matched", "epe", title, lambda row: row.matched.get("epe")))
+    levels = sorted({group.photons for found in sweeps.values() for group in found})
+    axis = {**_log_axis("photons"), "tickvals": levels, "ticktext": [f"{level:g}" for level in levels]}
     plots = []
-    for label, figure, title, pick in kinds:
+    for label, mask, figure, title in kinds:
+        if mask == "matched" and results.reference is None:
+            continue
         views = []
         for noise, found in sweeps.items():
-            tables = [(group.photons, tabulate(results, group, window)) for group in found]
-            views.append((f"read noise {noise:g}", _swept(results, tables, pick, figure)))
-        levels = sorted({group.photons for found in sweeps.values() for group in found})
-        axis = {**_log_axis("photons"), "tickvals": levels, "ticktext": [f"{level:g}" for level in levels]}
+            tables = [(group.photons, results.table(group, window)) for group in found]
+            views.append((f"read noise {noise:g}", _swept_lines(results, tables, mask, figure)))
         plots.append(Plot(f"{name}-{label}", title, axis, _axis(figure), tuple(views)))
     return plots
 
@@ -135,28 +122,26 @@ def _errors(results: Results) -> list[str]:
     return ["epe", f"bad-{results.thresholds[0]}"]
 
 
-def _swept(
-    results: Results, tables: Iterable[tuple[float, Table]], pick: Callable[[Row], Figure | None], figure: str
-) -> list[Trace]:
+def _swept_lines(results: Results, tables: Sequence[tuple[float, Table]], mask: Mask, figure: str) -> list[Trace]:
     """One line for each method over what was swept, with gaps where it has no figure."""
-    swept = list(tables)
     traces = []
     for k, method in enumerate(results.methods):
-        rows = [(at, table.row(method), len(table.group.pieces)) for at, table in swept]
-        found = [pick(row) for _, row, _ in rows]
+        rows = [(at, table.row(method)) for at, table in tables]
+        found = [getattr(row, mask).get(figure) for _, row in rows]
         if any(found):
-            trace = _line(results, k, [at for at, *_ in rows], [f.mean if f else None for f in found], figure, "x")
-            trace |= {"mode": "lines+markers", "marker": {"size": 6}, "text": [_beside(*row[1:]) for row in rows]}
+            trace = _line(results, k, [at for at, _ in rows], [f.mean if f else None for f in found], figure)
+            trace |= {"mode": "lines+markers", "marker": {"size": 6}, "text": [_hover_text(row) for _, row in rows]}
             trace["hovertemplate"] = f"%{{y}} {unit(figure)}<br>%{{text}}<extra>%{{fullData.name}}</extra>"
             traces.append(trace)
     return traces
 
 
-def _beside(row: Row, pieces: int) -> str:
-    """What must be known beside an error: the coverage, and how many results are behind it."""
-    coverage, error = row.own.get("coverage"), row.own.get("epe")
-    words = [f"own coverage {number('coverage', coverage.mean)} %"] if coverage else []
-    return ", ".join(words + ([f"{error.pieces} of {pieces} results"] if error and error.pieces < pieces else []))
+def _hover_text(row: Row) -> str:
+    """What must be known beside an error: the coverage, and how many runs it rests on."""
+    coverage, error = row.own.get("coverage_percent"), row.own.get("epe")
+    runs = row.done + row.failed + row.missing
+    words = [f"own coverage {number('coverage_percent', coverage.mean)} %"] if coverage else []
+    return ", ".join(words + ([f"{error.runs} of {runs} results"] if error and error.runs < runs else []))
 
 
 def _own_masks(results: Results, table: Table, figure: str) -> list[Trace]:
@@ -164,16 +149,16 @@ def _own_masks(results: Results, table: Table, figure: str) -> list[Trace]:
     traces = []
     for k, method in enumerate(results.methods):
         own = table.row(method).own
-        if figure in own and "coverage" in own and own["coverage"].mean > 0:
-            trace = _line(results, k, [own["coverage"].mean], [own[figure].mean], figure, "coverage")
-            trace |= {"mode": "markers", "marker": {"size": 10, "color": style(results, k)["color"]}}
-            trace["hovertemplate"] = trace["hovertemplate"].replace("<extra>", "<br>at its own mask<extra>")
-            traces.append(trace)
+        if figure in own and "coverage_percent" in own and own["coverage_percent"].mean > 0:
+            at = " at %{x:.3g} %<br>at its own mask"
+            trace = _line(results, k, [own["coverage_percent"].mean], [own[figure].mean], figure, at)
+            traces.append(trace | {"mode": "markers", "marker": {"size": 10, "color": style(results, k)["color"]}})
     return traces
 
 
-def _line(results: Results, k: int, x: Sequence[float], y: Sequence[float | None], figure: str, across: str) -> Trace:
-    where = " at %{x:.3g} %" if across == "coverage" else ""
+def _line(
+    results: Results, k: int, x: Sequence[float], y: Sequence[float | None], figure: str, where: str = ""
+) -> Trace:
     return {
         "name": html.escape(results.methods[k]),  # plotly reads a little HTML in names
         "meta": k,
