@@ -124,17 +124,10 @@ def reference_window_error(prediction: NDArray[Any], truth: NDArray[Any], window
     """Return what :func:`window_error` returns, to the last bit, in plain NumPy, for reading and for tests."""
     half = _half(window)
     predicted, true = _as_maps(prediction, truth)
-    height, width = predicted.shape
-    error = np.full_like(predicted, np.nan)
-    # A pixel replicated beyond an edge is in the window already, and a minimum does not change by repetition: only the
-    # shifts that meet the image are visited, and nothing needs padding.
-    for dy in range(-min(half, height - 1), min(half, height - 1) + 1):
-        rows, true_rows = _overlap(dy, height)
-        for dx in range(-min(half, width - 1), min(half, width - 1) + 1):
-            columns, true_columns = _overlap(dx, width)
-            here = error[rows, columns]
-            np.fmin(here, np.abs(predicted[rows, columns] - true[true_rows, true_columns]), out=here)
-    return error
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(true, half, mode="edge"), (2 * half + 1, 2 * half + 1))
+    # Row by row, since all windows at once would fill the memory. The minimum leaves unknown values (NaN) out.
+    rows = zip(predicted, windows, strict=True)
+    return np.stack([np.fmin.reduce(np.abs(p[:, None, None] - near), axis=(1, 2)) for p, near in rows])
 
 
 def score(
@@ -338,8 +331,3 @@ def _as_maps(prediction: NDArray[Any], truth: NDArray[Any]) -> tuple[Map, Map]:
     predicted[~np.isfinite(predicted)] = np.nan
     true[~np.isfinite(true)] = np.nan
     return predicted, true
-
-
-def _overlap(shift: int, length: int) -> tuple[slice, slice]:
-    """Where an axis and the same axis shifted by `shift` both exist."""
-    return slice(max(0, -shift), length - max(0, shift)), slice(max(0, shift), length - max(0, -shift))

@@ -10,45 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation import toml_files as toml
 from scotopic.evaluation.records import Task
-from scotopic.evaluation.toml_files import (
-    Check,
-    check_keys,
-    check_values,
-    is_list,
-    is_number,
-    is_text,
-    is_whole,
-    read_toml,
-)
 
 PLANS = Path(__file__).parent / "plans"  #: the plans that ship with the package
 
-_POSITIVE: Check = (
-    lambda values: is_list(values, lambda value: is_number(value, above=0)),
-    "a list of numbers above 0",
-)
-_NAMES: Check = (lambda values: is_list(values, is_text), "a list of names")
-_DATASET_CHECKS: dict[str, Check] = {
-    "kind": (is_text, "the name of a data set"),
-    "folders": _NAMES,
-    "scenes": (lambda values: values == () or is_list(values, is_text), "a list of names, or left out"),
-    "scale": (lambda value: value is None or (is_number(value, above=0) and value <= 1), "above 0 and at most 1"),
+_DATASET_CHECKS: dict[str, toml.Check] = {
+    "kind": toml.TEXT,
+    "folders": toml.list_of(toml.TEXT),
+    "scenes": (lambda value: value == () or toml.list_of(toml.TEXT)[0](value), "a list of names, or left out"),
+    "scale": (lambda value: value is None or (toml.is_number(value) and 0 < value <= 1), "above 0 and at most 1"),
 }
-_PLAN_CHECKS: dict[str, Check] = {
-    "title": (is_text, "a text"),
+_PLAN_CHECKS: dict[str, toml.Check] = {
+    "title": toml.TEXT,
     "datasets": (bool, "at least one [[datasets]]"),
-    "methods": _NAMES,
-    "photons": _POSITIVE,
-    "read_noise": (lambda value: is_number(value) and value >= 0, "a number from 0 on"),
-    "seeds": (lambda values: is_list(values, lambda seed: is_whole(seed, 0)), "a list of whole numbers from 0 on"),
-    "windows": (
-        lambda values: is_list(values, lambda window: is_whole(window, 1) and window % 2 == 1),
-        "a list of odd whole numbers",
-    ),
-    "thresholds": _POSITIVE,
-    "max_disparity": (lambda value: is_whole(value, 1, 65536), "a whole number from 1 to 65536"),
-    "matched_to": (is_text, "the spec of a method"),
+    "methods": toml.list_of(toml.TEXT),
+    "photons": toml.list_of(toml.POSITIVE),
+    "read_noise": (lambda value: toml.is_number(value) and value >= 0, "a number from 0 on"),
+    "seeds": toml.list_of(toml.whole(0)),
+    "windows": toml.list_of((lambda value: toml.whole(1)[0](value) and value % 2 == 1, "an odd whole number")),
+    "thresholds": toml.list_of(toml.POSITIVE),
+    "max_disparity": toml.whole(1, 65536),
+    "matched_to": toml.TEXT,
 }
 
 
@@ -74,7 +57,7 @@ class DatasetPlan:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        check_values(f"Data set {self.kind!r} of the plan", vars(self), _DATASET_CHECKS)
+        toml.check_values(f"Data set {self.kind!r} of the plan", vars(self), _DATASET_CHECKS)
 
     def locate(self, root: Path) -> Path:
         """Return the first of the folders that exists, or raise :class:`InputError`."""
@@ -120,7 +103,7 @@ class Plan:
     matched_to: str = "scotopic:paper"
 
     def __post_init__(self) -> None:
-        check_values(f"The plan {self.title!r}", vars(self), _PLAN_CHECKS)
+        toml.check_values(f"The plan {self.title!r}", vars(self), _PLAN_CHECKS)
 
     def tasks(self, scenes: dict[str, list[str]]) -> Iterator[Task]:
         """Yield every task, scene by scene, given the names of each data set's scenes."""
@@ -153,13 +136,13 @@ def load_plan(source: str | PathLike[str]) -> Plan:
     if not path.exists():
         raise InputError(f"There is no plan {str(source)!r}. Plans that ship are {', '.join(shipped_plans())}.")
     what = f"The plan {path.name}"
-    values = read_toml(path, "The plan")
+    values = toml.read_toml(path, "The plan")
     parts = values.pop("datasets", [])
     if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
         raise SettingsError(f"{what}: each data set must be a table [[datasets]], not {parts!r:.80}.")
-    check_keys(what, values, [field.name for field in fields(Plan)])
+    toml.check_keys(what, values, [field.name for field in fields(Plan)])
     for part in parts:
-        check_keys(f"A data set of {what}", part, list(_DATASET_CHECKS), required=("kind", "folders"))
+        toml.check_keys(f"A data set of {what}", part, list(_DATASET_CHECKS), required=("kind", "folders"))
     datasets = tuple(DatasetPlan(**_lists_as_tuples(part)) for part in parts)
     return Plan(**{"title": path.stem, "methods": (), **_lists_as_tuples(values), "datasets": datasets})
 

@@ -33,14 +33,8 @@ class Recording:
 
     Attributes
     ----------
-    left, right
-        The pair, ``(H, W, C)`` float32 in [0, 1].
-    truth
-        Disparity in px at the size on disk, ``(H, W)`` float32, NaN where unknown.
-    visible
-        Where the right view sees the point too, or ``None`` where nothing says so.
-    calibration
-        At the size on disk, or ``None``.
+    left, right, truth, visible, calibration
+        As those of :class:`Scene`, at the size on disk.
     size
         Size on disk over the data set's full size: 1, 1/2, 1/3, 1/4.
     max_disparity
@@ -135,9 +129,19 @@ def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
 
 
 def shrink_calibration(calibration: Calibration, factor: float) -> Calibration:
-    """Scale a calibration with its image, so that depth from a disparity multiplied by `factor` is the same.
+    """Scale a calibration with its image. The center of the first pixel is 0, so it moves by half a pixel's change.
 
-    The center of the first pixel is 0, so the principal point moves by half a pixel's change.
+    Parameters
+    ----------
+    calibration : Calibration
+        At the old size.
+    factor : float
+        New size over old.
+
+    Returns
+    -------
+    Calibration
+        At the new size; depth from a disparity multiplied by `factor` is the same.
     """
     return Calibration(
         fx=calibration.fx * factor,

@@ -39,26 +39,28 @@ def check_values(what: str, values: Mapping[str, Any], checks: Mapping[str, Chec
             raise SettingsError(f"{what}: {key!r} must be {words}, not {value!r:.120}.")
 
 
-def is_text(value: object) -> bool:
-    """Whether a value is a text that is not empty."""
-    return isinstance(value, str) and value != ""
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number; ``true`` and ``false`` are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf  # false for NaN
 
 
-def is_number(value: object, above: float = -math.inf) -> bool:
-    """Whether a value is a finite number above a limit; ``true`` and ``false`` are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return above < value < math.inf  # false for NaN
+TEXT: Check = (lambda value: isinstance(value, str) and value != "", "a text")
+NUMBER: Check = (is_number, "a number")
+POSITIVE: Check = (lambda value: is_number(value) and value > 0, "a number above 0")
 
 
-def is_whole(value: object, low: int, high: float = math.inf) -> bool:
-    """Whether a value is a whole number from `low` to `high`."""
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+def whole(low: int, high: float = math.inf) -> Check:
+    """Return the check of a whole number from `low` to `high`."""
+    words = f"a whole number from {low} {'on' if high == math.inf else f'to {high}'}"
+    return lambda value: isinstance(value, int) and is_number(value) and low <= value <= high, words
 
 
-def is_list(values: object, is_good: Callable[[Any], bool]) -> bool:
-    """Whether a value is a list with at least one entry, all of them good."""
-    return isinstance(values, list | tuple) and len(values) > 0 and all(map(is_good, values))
+def list_of(check: Check) -> Check:
+    """Return the check of a list with at least one entry, each of which passes a check."""
+    is_good, words = check
+    return lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(map(is_good, value)), (
+        f"a list, each {words}"
+    )
 
 
 def one_of(*choices: object) -> Check:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from scotopic.evaluation.method import Map, Prediction
-from scotopic.evaluation.methods.opencv import as_bytes, match_sgbm
+from scotopic.evaluation.methods.opencv import match_sgbm
 from scotopic.evaluation.scene import Scene
 from scotopic.io import as_image
 from scotopic.optional import import_optional
+from scotopic.preview import as_picture
 
 NLM_STRENGTH = 0.53  #: ``h`` over the noise's standard deviation; weaker leaves holes, stronger flattens structure
 TV_STRENGTH = 2.0  #: weight of the total variation over the noise's standard deviation
@@ -53,7 +54,7 @@ def denoise_nlm(image: Map) -> Map:
     import cv2
 
     strength = NLM_STRENGTH * 255 * estimate_noise(image)
-    pixels = as_bytes(image)
+    pixels = as_picture(image)
     if pixels.ndim == 2:
         found = cv2.fastNlMeansDenoising(pixels, None, strength, 7, 21)
     else:

@@ -38,49 +38,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, ScotopicError, SettingsError
+from scotopic.evaluation import toml_files as toml
 from scotopic.evaluation.method import Map, Method, NamedMethod, Predict, Prediction
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.external import NAME, fill_confidence
 from scotopic.evaluation.methods.opencv import lr_confidence
 from scotopic.evaluation.scene import Scene
-from scotopic.evaluation.toml_files import (
-    Check,
-    check_keys,
-    check_values,
-    is_list,
-    is_number,
-    is_text,
-    is_whole,
-    one_of,
-    read_toml,
-)
 from scotopic.io import as_image
 from scotopic.optional import import_optional
 from scotopic.validation import check_pair
 
 _INPUTS = {"stereo": 2, "denoiser": 1, "completion": 2}  # of the model, by kind
-_CHECKS: dict[str, Check] = {
-    "model": (is_text, "the path of an ONNX model"),
-    "kind": one_of(*_INPUTS),
+_CHECKS: dict[str, toml.Check] = {
+    "model": toml.TEXT,
+    "kind": toml.one_of(*_INPUTS),
     "name": (
         lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
         "letters, digits, blanks and ._+-, beginning with a letter or digit",
     ),
-    "layout": one_of("NCHW", "NHWC"),
-    "channels": one_of("RGB", "BGR", "gray"),
+    "layout": toml.one_of("NCHW", "NHWC"),
+    "channels": toml.one_of("RGB", "BGR", "gray"),
     "range": (
-        lambda value: is_list(value, is_number) and len(value) == 2 and value[0] != value[1],
+        lambda value: toml.list_of(toml.NUMBER)[0](value) and len(value) == 2 and value[0] != value[1],
         "two different numbers, for black and white",
     ),
-    "mean": (lambda value: is_list(value, is_number), "a list of numbers"),
-    "std": (lambda value: is_list(value, is_number) and all(value), "a list of numbers other than 0"),
-    "multiple": (lambda value: is_whole(value, 1, 4096), "a whole number from 1 to 4096"),
-    "sign": one_of(1, -1),
-    "scale": (lambda value: is_number(value, above=0), "a number above 0"),
-    "output": (is_text, "the name of an output"),
-    "confidence": (is_text, "the name of an output"),
-    "sparse": (is_text, "the spec of a method"),
-    "denoiser": one_of(*DENOISERS),
+    "mean": toml.list_of(toml.NUMBER),
+    "std": toml.list_of((lambda value: toml.is_number(value) and value != 0, "a number other than 0")),
+    "multiple": toml.whole(1, 4096),
+    "sign": toml.one_of(1, -1),
+    "scale": toml.POSITIVE,
+    "output": toml.TEXT,
+    "confidence": toml.TEXT,
+    "sparse": toml.TEXT,
+    "denoiser": toml.one_of(*DENOISERS),
 }
 
 
@@ -231,7 +221,7 @@ def _run(
     except Exception as error:  # the runtime has a class per failure, none of which it documents
         shapes = ", ".join(str(array.shape) for array in arrays)
         raise InputError(
-            f"{str(recipe.model)!r} does not run on inputs of shape {shapes}: {_one_line(error)}. Check 'layout', "
+            f"{str(recipe.model)!r} does not run on inputs of shape {shapes}: {_one_line(error)}. toml.Check 'layout', "
             "'channels' and 'multiple'."
         ) from error
     maps = [_crop(values, arrays[0], recipe, shape, image_out and i == 0) for i, values in enumerate(found)]
@@ -278,11 +268,11 @@ def _one_line(error: Exception) -> str:
 def read_recipe(file: Path) -> Recipe:
     """Read and check a TOML file; see the head of this module and :func:`load_network`."""
     what = f"The recipe {str(file)!r}"
-    values = {"name": file.stem} | read_toml(file, "The recipe")
+    values = {"name": file.stem} | toml.read_toml(file, "The recipe")
     if values.get("channels") == "grey":  # as it was spelled before
         values["channels"] = "gray"
-    check_keys(what, values, list(_CHECKS), required=("model", "kind"))
-    check_values(what, values, _CHECKS)
+    toml.check_keys(what, values, list(_CHECKS), required=("model", "kind"))
+    toml.check_values(what, values, _CHECKS)
     chosen: dict[str, Any] = {
         key: tuple(map(float, value)) if isinstance(value, list) else value for key, value in values.items()
     }

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
 from scotopic.io import as_image
+from scotopic.preview import as_picture
 from scotopic.validation import check_pair
 
 Bytes = NDArray[np.uint8]
@@ -168,11 +169,4 @@ def _pair_as_bytes(left: Map, right: Map) -> tuple[Bytes, Bytes]:
     """Return a pair as OpenCV takes it: 8 bits, ``(H, W)`` if gray."""
     images = as_image(left, "left"), as_image(right, "right")
     check_pair(*images, patch_size=1)
-    first, second = (as_bytes(image) for image in images)
-    return first, second
-
-
-def as_bytes(image: Map) -> Bytes:
-    """Return an image in [0, 1] as 8 bits, ``(H, W)`` if it has one channel; what lies outside is clipped."""
-    rounded = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
-    return np.ascontiguousarray(rounded[:, :, 0] if rounded.shape[2] == 1 else rounded)
+    return as_picture(images[0]), as_picture(images[1])

@@ -139,20 +139,14 @@ def as_jpeg(image: Picture) -> str:
     return _data_uri("jpeg", data.tobytes())
 
 
-def disparity_gradient() -> str:
-    """Return the colors of disparity, over its color range, as a CSS gradient."""
-    return _gradient(color_scale(20)[0])
-
-
-def error_gradient() -> str:
-    """Return the colors of the error as a CSS gradient."""
-    return _gradient(_error_palette()[::5])
-
-
-def error_labels() -> list[str]:
-    """Return the labels along the error's color scale."""
+def color_scales() -> dict[str, Any]:
+    """Return both color scales as CSS gradients, and the labels of the error's."""
     *labels, last = _labels(ERROR_RANGE, 6)
-    return [*labels, f"{last} and more"]
+    return {
+        "disparity_gradient": _gradient(color_scale(20)[0]),
+        "error_gradient": _gradient(_error_palette()[::5]),
+        "error_labels": [*labels, f"{last} and more"],
+    }
 
 
 def _error_palette() -> Picture:

@@ -25,29 +25,11 @@ _WORDS = (
     *("shorten", "unit", "words_for_gap"),
 )  # what the template calls
 _SVG_DASHES = {"solid": "none", "dash": "6 4", "dot": "2 3"}
-#: The sections with plots: name, title, what makes their plots, and how to read them.
-_PLOTS: tuple[tuple[str, str, Callable[[Results, Sequence[Group], str], list[Plot]], str], ...] = (
-    (
-        "curves",
-        "Risk and coverage",
-        plots.risk_coverage_plots,
-        "Error of the most certain pixels by each method's own confidence, from few to all of its answers; lines are "
-        "means over scenes and seeds, drawn as far as all of them reach. A dot is the method at its own mask. Lower is "
-        "better, and further to the right is more of the image. Both axes of EPE are logarithmic.",
-    ),
-    (
-        "windows",
-        "Window sweep",
-        plots.window_plots,
-        "The same results scored with wider and wider windows, at own masks; point at a line for its coverage. A "
-        "method that is right but a few pixels off falls fast.",
-    ),
-    (
-        "noise",
-        "Noise sweep",
-        plots.noise_plots,
-        "The same scenes with more and more photons; the coverage at own masks stands beside.",
-    ),
+#: The sections with plots: name, title, and what makes their plots.
+_PLOTS: tuple[tuple[str, str, Callable[[Results, Sequence[Group], str], list[Plot]]], ...] = (
+    ("curves", "Risk and coverage", plots.risk_coverage_plots),
+    ("windows", "Window sweep", plots.window_plots),
+    ("noise", "Noise sweep", plots.noise_plots),
 )
 
 
@@ -89,7 +71,7 @@ def compose(results: Results, scenes: Sequence[SceneView]) -> str:
         change=_change,
         plots=drawn,
         plot_data=[
-            {**plot.as_dict(), "block": block["name"]}
+            {**vars(plot), "block": block["name"]}
             for section in drawn
             for block in section["blocks"]
             for plot in block["plots"]
@@ -97,9 +79,7 @@ def compose(results: Results, scenes: Sequence[SceneView]) -> str:
         lines=[{**style, "svg_dash": _SVG_DASHES[style["dash"]]} for style in styles],
         gallery=scenes,
         caption=lambda record: _caption(record, results.headline),
-        disparity_gradient=gallery.disparity_gradient(),
-        error_gradient=gallery.error_gradient(),
-        error_labels=gallery.error_labels(),
+        **gallery.color_scales(),
         gaps=gaps,
         versions=_versions(),
         css=(_HERE / "page.css").read_text(encoding="utf-8"),
@@ -145,16 +125,14 @@ def _change(group: Group, method: str, base: str, window: int, name: str) -> str
     return ("+" if figure.mean > 0 else "\N{MINUS SIGN}") + number(name, abs(figure.mean))
 
 
-def _plot_section(
-    results: Results, name: str, title: str, make: Callable[..., list[Plot]], how_to_read: str
-) -> dict[str, Any]:
+def _plot_section(results: Results, name: str, title: str, make: Callable[..., list[Plot]]) -> dict[str, Any]:
     blocks = []
     for k, (dataset, groups) in enumerate(results.by_dataset().items()):
         found = make(results, groups, f"{name}-{k}")
         if found:
-            labels = [label for label, _ in found[0].views]
+            labels = [view["label"] for view in found[0].views]
             blocks.append({"name": f"{name}-{k}", "dataset": dataset, "labels": labels, "plots": found})
-    return {"name": name, "title": title, "words": how_to_read, "blocks": blocks}
+    return {"name": name, "title": title, "blocks": blocks}
 
 
 def _caption(record: Record | None, window: int) -> str:

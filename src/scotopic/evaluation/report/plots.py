@@ -31,19 +31,14 @@ class Plot:
     x, y
         Axes, in plotly's words.
     views
-        What can be chosen to be shown: a label and its traces. Each trace has the number of its method in ``meta``.
+        What can be chosen to be shown: a ``label`` and its ``traces``, each with the number of its method in ``meta``.
     """
 
     name: str
     title: str
     x: dict[str, Any]
     y: dict[str, Any]
-    views: tuple[tuple[str, list[Trace]], ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        views = [{"label": label, "traces": traces} for label, traces in self.views]
-        return {"name": self.name, "x": self.x, "y": self.y, "views": views}
+    views: list[dict[str, Any]]
 
 
 def risk_coverage_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
@@ -58,10 +53,10 @@ def risk_coverage_plots(results: Results, groups: Sequence[Group], name: str) ->
                 if at.size:
                     traces.append(_line(results, k, at.tolist(), line.tolist(), figure, " at %{x:.3g} %"))
             traces += _own_masks(results, table, figure)
-            views.append((f"{table.group.noise}, W = {table.window}", traces))
+            views.append({"label": f"{table.group.noise}, W = {table.window}", "traces": traces})
         coverage = {**_log_axis("coverage, % of the image"), "autorange": True}
         title = f"{figure_name(figure)} over coverage"
-        plots.append(Plot(f"{name}-{figure}", title, coverage, _axis(figure), tuple(views)))
+        plots.append(Plot(f"{name}-{figure}", title, coverage, _axis(figure), views))
     return plots
 
 
@@ -75,9 +70,9 @@ def window_plots(results: Results, groups: Sequence[Group], name: str) -> list[P
         views = []
         for group in groups:
             tables = [(float(window), results.table(group, window)) for window in results.windows]
-            views.append((group.noise, _swept_lines(results, tables, "own", figure)))
+            views.append({"label": group.noise, "traces": _swept_lines(results, tables, "own", figure)})
         title = f"{figure_name(figure)} over the window, own masks"
-        plots.append(Plot(f"{name}-{figure}", title, axis, _axis(figure), tuple(views)))
+        plots.append(Plot(f"{name}-{figure}", title, axis, _axis(figure), views))
     return plots
 
 
@@ -104,8 +99,8 @@ def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Pl
         views = []
         for noise, found in sweeps.items():
             tables = [(group.photons, results.table(group, window)) for group in found]
-            views.append((f"read noise {noise:g}", _swept_lines(results, tables, mask, figure)))
-        plots.append(Plot(f"{name}-{label}", title, axis, _axis(figure), tuple(views)))
+            views.append({"label": f"read noise {noise:g}", "traces": _swept_lines(results, tables, mask, figure)})
+        plots.append(Plot(f"{name}-{label}", title, axis, _axis(figure), views))
     return plots
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.evaluation.methods.reported import REPORTED
+from scotopic.evaluation.methods.reported import REPORTED, WINDOW
 from scotopic.evaluation.records import Record
 
 Run = tuple[str, int]  #: scene and seed
@@ -319,14 +319,13 @@ def reported_rows(group: Group, window: int) -> list[Row]:
         return []
     rows = []
     for found in REPORTED:
-        if (found.dataset, found.window) != (group.dataset, window):
-            continue
-        values = {"epe": found.epe, "bad-1": found.bad1, "bad-3": found.bad3, "bad-5": found.bad5}
-        if not isinstance(found.coverage_percent, str):
-            values["coverage_percent"] = found.coverage_percent
-        own = {name: Figure(value, None, found.scenes) for name, value in values.items()}
-        note = found.coverage_percent if isinstance(found.coverage_percent, str) else ""
-        rows.append(Row(found.method, "reported", own, note=note, spec=found.spec))
+        if (found.dataset, WINDOW) == (group.dataset, window):
+            values = {"epe": found.epe, "bad-1": found.bad1, "bad-3": found.bad3, "bad-5": found.bad5}
+            if found.coverage_percent is not None:
+                values["coverage_percent"] = found.coverage_percent
+            own = {name: Figure(value, None, found.scenes) for name, value in values.items()}
+            note = "dense" if found.coverage_percent is None else ""
+            rows.append(Row(found.method, "reported", own, note=note, spec=found.spec))
     return rows
 
 
