@@ -3,10 +3,10 @@
 ``.pfm``
     px; what is not finite is unknown.
 ``.png``
-    16 bits, value / 256 unless told otherwise, 0 is unknown (KITTI's convention).
+    16 bits, value / 256 unless stated otherwise, 0 is unknown (KITTI's convention).
 ``.npz``
-    A ``match.npz`` of ours; or an array ``disparity`` (or one that was saved without a name), not finite where unknown,
-    and ``confidence`` if it is there.
+    A ``match.npz`` of scotopic; or an array ``disparity`` (or one that was saved without a name), not finite where
+    unknown, and ``confidence`` if it is there.
 
 A folder stands for the ``match.npz`` in it.
 """
@@ -25,7 +25,7 @@ from scotopic.io import read_image, read_npz
 
 Map = NDArray[np.float64]
 
-PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless told otherwise
+PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless stated otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,19 +38,10 @@ class Answers:
 
 
 def read_answers(path: Path, png_scale: float | None = None) -> Answers:
-    """Read a disparity map, NaN where unknown.
+    """Read a disparity map, NaN where unknown, from a file or a folder that ``scotopic match`` wrote.
 
-    Parameters
-    ----------
-    path
-        The file, or a folder that ``scotopic match`` wrote.
-    png_scale
-        What to divide a PNG's values by; 256 for 16 bits if left out.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or holds no such map.
+    The values of a PNG are divided by `png_scale`, 256 if it has 16 bits and nothing is given. Raises
+    :class:`InputError` if the file cannot be read or holds no such map.
     """
     file = path / "match.npz" if path.is_dir() else path
     if file.suffix.lower() == ".npz":
@@ -62,8 +53,8 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
     else:
         if image.dtype == np.uint8 and png_scale is None:
             raise InputError(
-                f"{str(file)!r} has 8 bits, but a disparity map needs 16 (disparity * 256, 0 unknown). If 8 are meant, "
-                "give the PNG scale to divide its values by."
+                f"{str(file)!r} has 8 bits, but a disparity map needs 16 (disparity * 256, 0 unknown). If 8 bits are "
+                "meant, give the scale to divide its values by."
             )
         disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or PNG_SCALE))
     return Answers(disparity, disparity, None)
@@ -87,7 +78,7 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:
 
 
 def read_confidence(path: Path) -> Map:
-    """Read the confidence of each pixel: any image, or the ``confidence`` of an NPZ file or of a folder of ours."""
+    """Read the confidence of each pixel: any image, or the ``confidence`` of an NPZ file or of a result's folder."""
     file = path / "match.npz" if path.is_dir() else path
     if file.suffix.lower() != ".npz":
         return as_map(read_image(file), file, "confidence")

@@ -195,7 +195,7 @@ def _run_on_dask(tasks: list[Task], plan: Plan, root: Path, scheduler: str | Non
         futures = {client.submit(run_task, task, plan, root.resolve(), pure=False, retries=2): task for task in tasks}
         for future in dask.as_completed(futures):
             try:
-                # Not judged by its status: a result that was still on a worker which has died is being made again.
+                # Its status says nothing: a result that was still on a worker which has died is computed again.
                 outcome = future.result()
             except Exception as error:  # the task killed every worker that tried it
                 words = f"lost by the cluster: {type(error).__name__}: {error!s:.200}"

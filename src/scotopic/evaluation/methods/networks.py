@@ -6,13 +6,13 @@
     layout = "NCHW"            # or "NHWC"
     channels = "RGB"           # or "BGR", "gray"
     range = [0, 255]           # what black and white become
-    mean = [0.0]               # then taken away and divided by: one value, or one per channel
+    mean = [0.0]               # then subtracted, and divided by std: one value, or one per channel
     std = [1.0]
-    multiple = 32              # both sides are padded to it by replication, on the right and below
+    multiple = 32              # sides are padded to multiples of it by replication, on the right and below
     sign = 1                   # -1 where the network gives x_right - x_left
-    scale = 1.0                # times the output is px
+    scale = 1.0                # the output times this is in px
     output = "disparity"       # which output; the first without it
-    confidence = "certainty"   # an output that says how sure each pixel is (optional)
+    confidence = "certainty"   # an output with the confidence of each pixel (optional)
     sparse = "scotopic:paper"  # completion only: the method whose answers are completed
     denoiser = "nlm"           # completion only: for its left image
 
