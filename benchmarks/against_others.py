@@ -1,12 +1,12 @@
-"""Is ``preset="best"`` better than every other method that learns nothing, at every coverage, and filled?
+"""Is ``preset="best"`` better than every other method that learns nothing, at every coverage and at every pixel?
 
     scotopic benchmark --plan quick --data ../shared/data -o results
     python benchmarks/against_others.py results --data ../shared/data --out docs/images/risk_coverage.png
 
-Reads the records and maps that a benchmark left. For each data set and window it compares the mean risk-coverage curves
-point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways, and the best of
-them counts, for W1 and for W19 on its own: as they are where they are dense, from the farther neighbor along the row,
-and by the planes of :mod:`scotopic.depth.fill`.
+Reads the records and maps of a benchmark. For each data set and window it compares the mean risk-coverage curves
+point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways: as they are if
+they are dense, from the farther neighbor along the row, and by the planes of :mod:`scotopic.depth.fill`. The best of
+them counts, separately for W1 and W19.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def mean_curves(records: list[Record], dataset: str, window: str) -> dict[str, N
 
 
 def _at(curve: dict[str, Any]) -> NDArray[np.float64]:
-    """Return a curve's EPE at :data:`COVERAGES`. The surest pixels of equal confidence stand for fewer of them."""
+    """Return a curve's EPE at :data:`COVERAGES`; it is level before the first point, and ends with the last."""
     coverage, epe = np.array(curve["coverage_percent"]), np.array(curve["epe"], dtype=np.float64)
     return np.asarray(np.interp(COVERAGES, coverage, epe, right=np.nan))
 

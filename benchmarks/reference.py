@@ -1,4 +1,4 @@
-"""Hold the presets to the published implementation on its own eight noisy inputs.
+"""Compare the presets with the published implementation on its own eight noisy inputs.
 
     python benchmarks/reference.py --json benchmarks/results/reference.json
 
