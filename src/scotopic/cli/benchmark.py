@@ -82,7 +82,7 @@ def _tables(folder: Path) -> list[Table]:
     from rich.table import Table
 
     from scotopic.evaluation.report import read_results
-    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number
+    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number, unit
 
     results = read_results(folder)
     drawn = []
@@ -92,7 +92,7 @@ def _tables(folder: Path) -> list[Table]:
             sheet = Table(title=f"{dataset_name(group.dataset)}, {group.noise}, W = {window}", title_justify="left")
             sheet.add_column("method")
             for name in table.columns:
-                sheet.add_column(figure_name(name), justify="right")
+                sheet.add_column(f"{figure_name(name)}, {unit(name)}", justify="right")
             for row in table.rows:
                 if row.kind != "reported":
                     cells = (number(name, row.own[name].mean) if name in row.own else GAP for name in table.columns)

@@ -17,7 +17,7 @@ from typing import Any
 from scotopic.errors import InputError
 from scotopic.io import atomic_path
 
-FORMAT = 2  #: version of a record; 1 had ``coverage``, in percent too, for ``coverage_percent``
+FORMAT = 2  #: version of a record; in 1 ``coverage_percent`` was called ``coverage``
 
 
 @dataclass(frozen=True)
