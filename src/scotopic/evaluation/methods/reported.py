@@ -50,10 +50,12 @@ class Reported:
 def _read() -> tuple[Reported, ...]:
     with Path(__file__).with_name("reported.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
-    return tuple(
-        Reported(dataset, int(scenes), method, *map(float, errors), float(coverage) if coverage else None, spec or None)
-        for dataset, scenes, method, *errors, coverage, spec in rows
-    )
+    found = []
+    for dataset, scenes, method, *figures, coverage, spec in rows:
+        epe, bad1, bad3, bad5 = map(float, figures)
+        percent = float(coverage) if coverage else None
+        found.append(Reported(dataset, int(scenes), method, epe, bad1, bad3, bad5, percent, spec or None))
+    return tuple(found)
 
 
 REPORTED = _read()  #: every row that the paper reports

@@ -20,24 +20,13 @@ DASHES = ("solid", "dash", "dot")
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot of the page.
+    """A plot of the page."""
 
-    Attributes
-    ----------
-    name
-        Its id in the page.
-    title
-        What stands above it.
-    x, y
-        Axes, in plotly's words.
-    views
-        What can be chosen to be shown: a ``label`` and its ``traces``, each with the number of its method in ``meta``.
-    """
-
-    name: str
-    title: str
-    x: dict[str, Any]
+    name: str  #: its id in the page
+    title: str  #: what stands above it
+    x: dict[str, Any]  #: axis, in plotly's words
     y: dict[str, Any]
+    #: What can be chosen to be shown: a ``label`` and its ``traces``, each with the number of its method in ``meta``.
     views: list[dict[str, Any]]
 
 
