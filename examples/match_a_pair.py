@@ -17,7 +17,7 @@ result.save(out / "match", overwrite=True)  # PFM, PNG, NPZ, preview, report: do
 # An error means nothing without the coverage beside it. W = 19 is the paper's window metric, W = 1 the pointwise error.
 for window in (19, 1):
     found = score(result.disparity, scene.disparity_left, window=window)
-    print(f"coverage {found.coverage:.1f} %, W {window}: EPE {found.epe:.2f} px, Bad-3 {found.bad[3]:.1f} %")
+    print(f"coverage {100 * found.coverage:.1f} %, W {window}: EPE {found.epe:.2f} px, Bad-3 {found.bad[3]:.1f} %")
 
 low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
 seen = [("What is there", panels.gray(scene.left)), ("What the left camera records", panels.gray(left))]

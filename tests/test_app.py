@@ -393,7 +393,7 @@ def test_without_truth_the_comparison_has_coverage_alone(session: Session) -> No
     rows = work.compare(session)
 
     assert [row.window for row in rows] == [None, None]
-    assert all(np.isnan(row.epe) and 0 <= row.coverage <= 100 for row in rows)
+    assert all(np.isnan(row.epe) and 0 <= row.coverage <= 1 for row in rows)
 
 
 def test_a_search_below_0_cannot_be_compared(session: Session) -> None:

@@ -163,12 +163,6 @@ def test_the_truth_stands_beside_the_result_in_the_same_colors() -> None:
     assert (picture == color).all(axis=2).sum() >= 384 * 256 + 192 * 256
 
 
-def test_two_drawings_are_the_same_bytes() -> None:
-    match = make_match(200, 120)
-
-    assert draw_preview(match).tobytes() == draw_preview(match).tobytes()
-
-
 def test_nothing_is_cut_at_the_edges() -> None:
     every_reason = make_match(45, 200, channels=1)
     every_reason.reason[:] = np.arange(200)[:, None] % len(Reason)

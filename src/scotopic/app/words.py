@@ -83,8 +83,8 @@ def comparison(session: Session, rows: Sequence[work.Row]) -> str:
     """Return both methods side by side, with coverage, and errors where the truth is known."""
     base, version = address(session), f"{session.stamp}-{session.threshold:.4f}"
     ours, theirs = rows[0], rows[-1]
-    panels = [("disparity", f"{ours.name}: coverage {ours.coverage:.1f} %")]
-    panels.append(("rival", f"{theirs.name}: coverage {theirs.coverage:.1f} %"))
+    panels = [("disparity", f"{ours.name}: coverage {100 * ours.coverage:.1f} %")]
+    panels.append(("rival", f"{theirs.name}: coverage {100 * theirs.coverage:.1f} %"))
     if ours.window is not None:
         panels.append(("truth", "True disparity, in the same colors"))
     figures = "".join(
@@ -106,7 +106,7 @@ def _table(rows: Sequence[work.Row]) -> str:
         return "none" if math.isnan(value) else f"{value:.2f} {unit}" if unit == "px" else f"{value:.1f} {unit}"
 
     lines = "".join(
-        f"<tr><td>{escape(row.name)}</td><td>{row.window}</td><td>{row.coverage:.1f} %</td>"
+        f"<tr><td>{escape(row.name)}</td><td>{row.window}</td><td>{100 * row.coverage:.1f} %</td>"
         f"<td>{cell(row.epe, 'px')}</td><td>{cell(row.bad1, '%')}</td><td>{cell(row.bad3, '%')}</td></tr>"
         for row in rows
     )

@@ -19,10 +19,6 @@ from scotopic.api import match
 from scotopic.app.inputs import Request, prepare
 from scotopic.app.pictures import (
     REASONS,
-    Ends,
-    Rgb,
-    bar_picture,
-    color_ends,
     confidence_picture,
     disparity_picture,
     image_picture,
@@ -30,6 +26,7 @@ from scotopic.app.pictures import (
     structure_picture,
 )
 from scotopic.app.session import Job, Limits, Outcome, Session
+from scotopic.colormap import Range, Rgb, color_range, color_scale
 from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
@@ -37,6 +34,7 @@ from scotopic.io.exr import has_exr
 from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
+from scotopic.settings import EvidenceMatchingSettings
 from scotopic.warmup import warmed
 
 LOG = logging.getLogger("scotopic.app")
@@ -156,7 +154,7 @@ def _reasons(
 ) -> NDArray[np.uint8]:
     """Return the reasons of (a part of) a match at another threshold."""
     # With the preset best confidence alone decides, and the reasons only say what spoke against a pixel.
-    alone = found.settings.evidence is not None
+    alone = isinstance(found.settings, EvidenceMatchingSettings)
     candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | alone
     sure = confidence >= np.float32(threshold)
     hidden = np.where(reason == Reason.OK, np.uint8(Reason.AMBIGUOUS), reason)
@@ -198,7 +196,7 @@ def draw(session: Session, kind: str) -> Rgb:
     if kind == "structure":
         return structure_picture(found)
     if kind == "bar":
-        return bar_picture()
+        return color_scale(256)
     if kind == "truth" and outcome.truth is not None:
         return disparity_picture(outcome.truth, ends_of(outcome), found.left_colors)
     if kind == "rival" and session.rival is not None:
@@ -213,11 +211,11 @@ def draw(session: Session, kind: str) -> Rgb:
     raise InputError(f"map: found no {kind[:20]!r} of this result, expected one of {', '.join(MAPS)}")
 
 
-def ends_of(outcome: Outcome) -> Ends:
+def ends_of(outcome: Outcome) -> Range:
     """Return the disparities at the two ends of the colors of a result."""
     searched = outcome.match.settings.matching.for_width(outcome.match.disparity.shape[1])
     span = float(searched.min_disparity), float((searched.max_disparity or 1) - 1)
-    return color_ends([outcome.match.disparity if outcome.truth is None else outcome.truth], span)
+    return color_range(outcome.match.disparity if outcome.truth is None else outcome.truth, span)
 
 
 @dataclass(frozen=True)
@@ -345,7 +343,7 @@ def compare(session: Session) -> list[Row]:
 def _rows(name: str, disparity: NDArray[np.float32], outcome: Outcome) -> list[Row]:
     from scotopic.evaluation.metrics import score
 
-    coverage = 100 * float(np.isfinite(disparity).mean())
+    coverage = float(np.isfinite(disparity).mean())
     if outcome.truth is None:
         return [Row(name, coverage)]
     scores = [score(disparity, outcome.truth, window) for window in (1, 19)]

@@ -81,23 +81,21 @@ def _tables(folder: Path) -> list[Table]:
     """Return the tables for the terminal: own masks, each window, coverage beside every error."""
     from rich.table import Table
 
-    from scotopic.evaluation.report.results import read_results
-    from scotopic.evaluation.report.summary import tabulate
-    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number
+    from scotopic.evaluation.report import read_results
+    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number, unit
 
     results = read_results(folder)
     drawn = []
     for group in results.groups:
         for window in results.shown_windows:
-            table = tabulate(results, group, window)
-            columns = [*table.errors, "coverage"]
+            table = results.table(group, window)
             sheet = Table(title=f"{dataset_name(group.dataset)}, {group.noise}, W = {window}", title_justify="left")
             sheet.add_column("method")
-            for name in columns:
-                sheet.add_column(figure_name(name), justify="right")
+            for name in table.columns:
+                sheet.add_column(f"{figure_name(name)}, {unit(name)}", justify="right")
             for row in table.rows:
                 if row.kind != "reported":
-                    cells = (number(name, row.own[name].mean) if name in row.own else GAP for name in columns)
+                    cells = (number(name, row.own[name].mean) if name in row.own else GAP for name in table.columns)
                     gaps = f" ({row.failed + row.missing} missing)" if row.failed + row.missing else ""
                     sheet.add_row(row.method + gaps, *cells)
             drawn.append(sheet)

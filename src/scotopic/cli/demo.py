@@ -93,7 +93,7 @@ def _as_dict(scored: Score) -> dict[str, Any]:
     figures = {"epe_px": scored.epe, **{f"bad_{k:g}_percent": share for k, share in scored.bad.items()}}
     return {
         "window_px": scored.window,
-        "coverage_percent": scored.coverage,
+        "coverage_percent": 100 * scored.coverage,
         "pixels": scored.pixels,
         **{name: None if math.isnan(value) else value for name, value in figures.items()},
     }
@@ -107,5 +107,5 @@ def _table(scores: list[Score]) -> Table:
         table.add_column(heading, justify="right")
     for each in scores:
         bad = (f"{share:.1f} %" for share in each.bad.values())
-        table.add_row(f"W = {each.window}", f"{each.epe:.2f} px", *bad, f"{each.coverage:.1f} %")
+        table.add_row(f"W = {each.window}", f"{each.epe:.2f} px", *bad, f"{100 * each.coverage:.1f} %")
     return table

@@ -185,7 +185,7 @@ def _as_dict(verdict: _Verdict) -> dict[str, Any]:
 
 def _score_as_dict(scored: Score) -> dict[str, Any]:
     figures = {
-        "coverage_percent": scored.coverage,
+        "coverage_percent": 100 * scored.coverage,
         "epe_px": scored.epe,
         "rms_px": scored.rms,
         "a50_px": scored.a50,
@@ -204,7 +204,7 @@ def _curve_as_dict(curve: Curve) -> dict[str, Any]:
     risks = {"epe_px": curve.epe, **{f"bad_{k:g}_percent": curve.bad[k] for k in curve.bad}}
     oracles = {"epe_px": curve.oracle_epe, **{f"bad_{k:g}_percent": curve.oracle_bad[k] for k in curve.oracle_bad}}
     columns = {
-        "coverage_percent": curve.coverage,
+        "coverage_percent": 100 * curve.coverage,
         "share_of_scored": curve.share,
         **risks,
         **{f"oracle_{name}": values for name, values in oracles.items()},
@@ -240,7 +240,7 @@ def _error_table(verdicts: list[_Verdict]) -> Table:
     for name, each in rows:
         lengths = (_shown(length, 2) for length in (each.epe, each.rms, each.a50, each.a90, each.a99))
         shares = (_shown(share) for share in each.bad.values())
-        table.add_row(name, str(each.window), _shown(each.coverage), *lengths, *shares)
+        table.add_row(name, str(each.window), f"{_shown(100 * each.coverage)} %", *lengths, *shares)
     return table
 
 
@@ -248,7 +248,7 @@ def _sparse_table(scores: list[Score]) -> Table:
     limits = [f"{k:g}" for k in scores[0].bad]
     table = _table("W", "coverage", "invalid", *(f"bad {k}" for k in limits), *(f"total {k}" for k in limits))
     for each in scores:
-        shares = (each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())
+        shares = (100 * each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())
         table.add_row(str(each.window), *(_shown(share) for share in shares))
     return table
 

@@ -63,7 +63,7 @@ def _changes(settings: Settings) -> dict[str, Any]:
         for field in dataclasses.fields(part)
         if getattr(part, field.name) != getattr(base, field.name)
     }
-    return changes | ({} if settings.evidence is None else dataclasses.asdict(settings.evidence))
+    return changes
 
 
 def _table(found: dict[str, Any]) -> Table:
