@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Progress = Callable[[str, float], None]  #: called with the name of a stage and the share of it that is done
-Share = Callable[[float], None]  #: the same for work that does not know which stage it belongs to
+Progress = Callable[[str, float], None]  #: takes a stage's name and the share of it that is done
+Share = Callable[[float], None]  #: the same for work that does not know what stage it is
 
 
 def silent(stage: str, share: float) -> None:
@@ -35,7 +35,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Share]:
-        """Time one stage; yields a callable that takes the share of it that is done."""
+        """Time a stage; yields a callable that takes the share done."""
         self._progress(name, 0.0)
         start = time.perf_counter()
         yield lambda share: self._progress(name, min(share, 1.0))

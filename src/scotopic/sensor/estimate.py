@@ -130,15 +130,15 @@ def rounding_steps(images: list[NDArray[np.float32]]) -> float | None:
 
 
 def noise_curve(images: list[NDArray[np.float32]]) -> NoiseCurve:
-    """Measure the noise variance over the mean, from all channels of all images."""
+    """Return the noise variance of groups of blocks of like brightness, over all channels of all images."""
     return curve_of_blocks(*block_statistics(images))
 
 
 def block_statistics(images: Sequence[NDArray[np.float32]]) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and total variance of the blocks of all channels of all images."""
+    """Return mean, noise variance and whole variance of the blocks of all channels of all images."""
     found = [_blocks(image[..., channel]) for image in images for channel in range(image.shape[2])]
-    mean, variance, total = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return mean, variance, total
+    mean, variance, whole = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return mean, variance, whole
 
 
 def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve:
@@ -162,27 +162,28 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
 
 
 def _blocks(plane: NDArray[np.float32]) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and total variance of each block that is not constant."""
+    """Return mean, noise variance and whole variance of each block, without blocks that hold (nearly) one value."""
     values = plane.astype(np.float64)
     if min(values.shape) < BLOCK + 2:
         return np.empty(0), np.empty(0), np.empty(0)
     rows = values[:-2] - 2 * values[1:-1] + values[2:]
     residual = (rows[:, :-2] - 2 * rows[:, 1:-1] + rows[:, 2:]) / 6
     inner = values[1:-1, 1:-1]
-    mean, square, noise, nonzero = (_block_means(each) for each in (inner, inner**2, residual**2, residual != 0))
-    kept = nonzero > MOVING
-    total = (square - mean**2) * BLOCK**2 / (BLOCK**2 - 1)
-    return mean[kept], noise[kept], total[kept]
+    mean, square, noise, moving = (_block_means(each) for each in (inner, inner**2, residual**2, residual != 0))
+    alive = moving > MOVING
+    whole = (square - mean**2) * BLOCK**2 / (BLOCK**2 - 1)
+    return mean[alive], noise[alive], whole[alive]
 
 
 def _block_means(values: NDArray[Any]) -> Floats:
-    """Return the means of overlapping blocks, from sums over the cells that they share."""
+    """Return the means of overlapping blocks, from the sums of the cells that they share."""
     rows, columns = (size // STRIDE for size in values.shape)
     cells = values[: rows * STRIDE, : columns * STRIDE].reshape(rows, STRIDE, columns, STRIDE)
     sums = cells.sum(axis=3, dtype=np.float64).sum(axis=1)
     for axis in (0, 1):
         sums = np.lib.stride_tricks.sliding_window_view(sums, BLOCK // STRIDE, axis=axis).sum(axis=-1)
-    return np.asarray(sums.ravel() / BLOCK**2)
+    means: Floats = sums.ravel() / BLOCK**2
+    return means
 
 
 def _robust_mean(variances: Floats) -> tuple[float, NDArray[np.bool_]]:
