@@ -5,7 +5,8 @@ import sys
 import panels
 
 import scotopic
-from scotopic.device import DeviceError, resolve_device
+from scotopic.backends.device import resolve_device
+from scotopic.errors import DeviceError
 
 out = panels.folder(__doc__)
 try:

@@ -5,9 +5,10 @@ import numpy as np
 import panels
 
 import scotopic
-from scotopic.junctions import geometry
-from scotopic.junctions.fit import plain_map
-from scotopic.matching import View, aggregate, cost_volume, jump_penalties, scale_volume, select
+from scotopic.backends import cpu_backend
+from scotopic.stages.junctions import geometry
+from scotopic.stages.patch_costs import build_patch_costs, make_view, scale_costs
+from scotopic.stages.sgm import jump_penalties
 
 PATCH, ROW, ZOOM = (19, 29), 5, 5  # the patch and the row of patches to show, and the size of a pixel
 RED, GREEN, ORANGE = (255, 60, 60), (80, 220, 120), (255, 150, 40)
@@ -41,16 +42,17 @@ shown = [("Recorded", panels.gray(noisy[0])), ("Boundary map", panels.gray(field
 panels.save(out / "field.png", [[*shown, ("Color map with boundaries", fields[0].render())]])
 
 # The costs of one row of patches at every disparity, before and after aggregation along eight paths.
-plain = [plain_map(i, f.parameters, f.settings, device="cpu") for i, f in zip(noisy, fields, strict=True)]
-left, right = (View(*parts) for parts in zip(noisy, fields, plain, strict=True))
-volume = scale_volume(cost_volume(left, right, settings.matching, is_left=True), settings.matching)
-total = aggregate(volume, jump_penalties(fields[0], settings.matching), settings.matching)
+backend = cpu_backend()
+left, right = (make_view(backend, image, field) for image, field in zip(noisy, fields, strict=True))
+costs = build_patch_costs(backend, left, right, settings.matching, is_left=True)
+volume = scale_costs(backend, costs, settings.matching)
+total = backend.aggregate(volume, jump_penalties(backend, fields[0], settings.matching), settings.matching.p1)
 truth = scene.disparity_left[ROW * stride + size // 2, size // 2 :: stride][: volume.shape[1]]
 slices = []
 for title, costs in ("Costs of the patches in one row", volume[ROW]), ("Aggregated along eight paths", total[ROW]):
     cheap, dear = np.percentile(costs, (0, 90))
     picture = panels.colored(costs.T[::-1], cheap, dear, cv2.COLORMAP_BONE).repeat(7, 0).repeat(9, 1)
-    for values, color in (truth, GREEN), (select(total, settings.matching)[0][ROW], ORANGE):
+    for values, color in (truth, GREEN), (backend.select(total)[0][ROW], ORANGE):
         for x, d in enumerate(values):
             cv2.circle(picture, (9 * x + 4, int(7 * (costs.shape[1] - d)) - 4), 3, color, -1, cv2.LINE_AA)
     slices.append((title, picture))
