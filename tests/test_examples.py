@@ -57,9 +57,7 @@ def test_a_script_runs_and_draws(name: str, tmp_path: Path) -> None:
         assert picture is not None
         assert np.ptp(picture) > 100  # not empty
         shown = cv2.imread(str(IMAGES / file))
-        assert shown is None or shown.shape == picture.shape, (
-            f"docs/images/{file} is old: run the example again"
-        )
+        assert shown is None or shown.shape == picture.shape, f"docs/images/{file} is old: run the example again"
     if name == "depth_and_points":
         assert len(read_ply(tmp_path / "points.ply").points) > 1000
 
