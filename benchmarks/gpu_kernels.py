@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from scotopic.junctions import on_cuda as fitting
-from scotopic.junctions.fit import fit_fields, plain_map
+from scotopic.stages.junctions.fit import fit_fields, plain_map
 from scotopic.matching import View
 from scotopic.matching import on_cuda as matching
 from scotopic.settings import make_settings

@@ -22,11 +22,11 @@ from speed import commit, machine
 import scotopic
 from scotopic.evaluation.metrics import score
 from scotopic.io import as_image
-from scotopic.junctions import Junctions, fit_junctions
-from scotopic.junctions.fit import plain_map
-from scotopic.junctions.geometry import objective
+from scotopic.stages.junctions.fit import Junctions, fit_junctions
+from scotopic.stages.junctions.fit import plain_map
+from scotopic.stages.junctions.geometry import objective
 from scotopic.junctions.on_cpu import draw_maps, to_planes
-from scotopic.junctions.reference import cut_patches
+from scotopic.stages.junctions.reference import cut_patches
 from scotopic.matching import (
     View,
     aggregate,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scotopic.device import steps, to_device, to_numpy
-from scotopic.junctions import Junctions
-from scotopic.junctions.fit import plain_map
+from scotopic.backends.device import steps, to_device, to_numpy
+from scotopic.stages.junctions.fit import Junctions
+from scotopic.stages.junctions.fit import plain_map
 from scotopic.matching import View
-from scotopic.matching.consistency import Consistency
+from scotopic.stages.consistency import Consistency
 from scotopic.settings import JunctionSettings, MatchingSettings
 
 Planes = NDArray[np.float32]

@@ -93,4 +93,4 @@ def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
     shown = {test.name for name in MODULES if load(name) for test in finder.find(sys.modules[name]) if test.examples}
 
-    assert {"scotopic.match.match", "scotopic.junctions.fit.fit_junctions", "scotopic.settings.make_settings"} <= shown
+    assert {"scotopic.match.match", "scotopic.stages.junctions.fit.fit_junctions", "scotopic.settings.make_settings"} <= shown

@@ -26,7 +26,7 @@ from scotopic.app.pictures import REASONS, as_png
 from scotopic.app.session import Cancelled, Job, Limits, Outcome, Session, Sessions
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.io import read_disparity, read_image, read_pfm, read_ply, write_png
-from scotopic.matching import Reason
+from scotopic.result import Reason
 
 SMALL = "Room, small (192 x 128)"
 LIMITS = Limits()

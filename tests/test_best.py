@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import scotopic
-from scotopic.best import at_size, working_size
+from scotopic.pipelines.evidence_matching import at_size, working_size
 from scotopic.errors import SettingsError
 from scotopic.evidence import on_cpu as engine
-from scotopic.evidence.channels import Pair
-from scotopic.matching import Reason
+from scotopic.stages.channels import Pair
+from scotopic.result import Reason
 from scotopic.result import ARRAYS, Match
 from scotopic.settings import PRESETS, EvidenceSettings, MatchingSettings, Settings, make_settings
 

@@ -20,7 +20,7 @@ from scotopic.cli.commands import JUNCTION_FILES, SIMULATION_FILES
 from scotopic.cli.demo import DEMO_FILES
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_image, read_pfm, write_pfm, write_png
-from scotopic.matching import Reason
+from scotopic.result import Reason
 from scotopic.result import FILES, Match
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.warmup import COMPILING, LOADING

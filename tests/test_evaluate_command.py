@@ -16,7 +16,7 @@ from scotopic.cli import app
 from scotopic.evaluation.curves import at_coverage, risk_coverage
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_pfm, write_pfm, write_png
-from scotopic.matching import Reason
+from scotopic.result import Reason
 from scotopic.result import Match
 from scotopic.settings import make_settings
 

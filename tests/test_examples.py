@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from scotopic.device import why_no_gpu
+from scotopic.backends.device import why_no_gpu
 from scotopic.io import read_ply
 
 ROOT = Path(__file__).parent.parent

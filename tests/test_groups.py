@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scotopic.evidence import on_cpu as engine
-from scotopic.evidence.channels import Pair
-from scotopic.evidence.groups import (
+from scotopic.stages.channels import Pair
+from scotopic.stages.denoising import (
     EVERY,
     SIZE,
     clarified,

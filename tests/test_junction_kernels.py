@@ -9,9 +9,9 @@ from devices import CUDA, DEVICES, INTERPRETED, REAL_GPU, on_devices, sized
 from kernel_calls import FieldState, draw_maps, plain_map_of, threads
 from pictures import as_planes, draw_blocks
 
-from scotopic.device import steps, to_device, to_numpy
+from scotopic.backends.device import steps, to_device, to_numpy
 from scotopic.junctions import reference
-from scotopic.junctions.geometry import distances, objective, reconstruction, wedge_colors, wedges
+from scotopic.stages.junctions.geometry import distances, objective, reconstruction, wedge_colors, wedges
 from scotopic.settings import JunctionSettings
 
 GRIDS = [(40, 8), (20, 4), (21, 5), (12, 12)]  # patch size and stride

@@ -17,7 +17,7 @@ import scotopic
 from scotopic import Match, Reason, ScotopicError
 from scotopic.errors import DeviceError, InputError, SettingsError
 from scotopic.io import write_png
-from scotopic.junctions.fit import plain_map
+from scotopic.stages.junctions.fit import plain_map
 from scotopic.matching import (
     View,
     aggregate,
@@ -308,7 +308,7 @@ def test_two_runs_are_the_same_bits_with_one_thread_or_two(noisy_pair: tuple[np.
 
 
 def test_auto_is_the_cpu_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scotopic.device.why_no_gpu", lambda: "no GPU")
+    monkeypatch.setattr("scotopic.backends.device.why_no_gpu", lambda: "no GPU")
     pair = shifted_pair(6)
 
     assert_same_match(scotopic.match(*pair, **{**QUICK, "device": "auto"}), scotopic.match(*pair, **QUICK))
@@ -467,7 +467,7 @@ def test_a_setting_out_of_range_is_refused_by_name() -> None:
 
 
 def test_cuda_is_refused_with_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scotopic.device.why_no_gpu", lambda: "no GPU here")
+    monkeypatch.setattr("scotopic.backends.device.why_no_gpu", lambda: "no GPU here")
 
     message = refusal(good(), good(), DeviceError, device="cuda")
 

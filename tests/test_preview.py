@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scotopic.junctions import Junctions
-from scotopic.matching import Reason
+from scotopic.stages.junctions.fit import Junctions
+from scotopic.result import Reason
 from scotopic.preview import as_picture, draw_junctions, draw_preview, reasons_in_words
 from scotopic.result import Match
 from scotopic.settings import JunctionSettings, make_settings

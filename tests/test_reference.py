@@ -13,7 +13,7 @@ from reference_data import SCENES, SIDES, reference_scene
 import scotopic
 from scotopic.evaluation import score
 from scotopic.evaluation.curves import at_coverage
-from scotopic.junctions import Junctions
+from scotopic.stages.junctions.fit import Junctions
 from scotopic.matching import View
 from scotopic.settings import JunctionSettings, MatchingSettings
 

@@ -11,7 +11,7 @@ import pytest
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io import read_pfm
-from scotopic.matching import Reason
+from scotopic.result import Reason
 from scotopic.result import FILES, FORMAT, Match
 from scotopic.settings import make_settings
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pictures import draw_blocks
 
 import scotopic
-from scotopic.device import is_on_gpu, to_numpy
+from scotopic.backends.device import is_on_gpu, to_numpy
 from scotopic.errors import DeviceError, InputError, SettingsError
-from scotopic.matching import Reason
+from scotopic.result import Reason
 from scotopic.result import ARRAYS, Match
 
 Image = NDArray[Any]
@@ -101,7 +101,7 @@ def test_a_pair_of_one_color_in_the_middle_gives_an_empty_match(device: str) -> 
 def test_tensors_on_the_gpu_give_tensors_on_the_gpu(device: str) -> None:
     import torch
 
-    from scotopic.device import torch_device
+    from scotopic.backends.device import torch_device
 
     pairs = draw_pairs(device, sized(device, 4, 1))
     pairs.append((np.zeros_like(pairs[0][0]), pairs[0][1]))

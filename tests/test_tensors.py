@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from devices import CUDA
 
-from scotopic.device import to_numpy, torch_device
+from scotopic.backends.device import to_numpy, torch_device
 from scotopic.errors import InputError
 from scotopic.io import as_image
-from scotopic.tensors import take_image, tensor_image
+from scotopic.inputs import take_image, tensor_image
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'scotopic[gpu]'")
 
@@ -111,7 +111,7 @@ def test_what_is_no_tensor_is_taken_as_an_array(device: str) -> None:
 
 
 def test_a_tensor_elsewhere_is_taken_as_an_array_too(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scotopic.tensors.is_on_gpu", lambda _: False)
+    monkeypatch.setattr("scotopic.inputs.is_on_gpu", lambda _: False)
     array = picture((5, 7, 3), np.float32)
 
     image = take_image(torch.as_tensor(array), "left")

@@ -25,7 +25,7 @@ from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io import read_disparity, read_image, read_npz, read_pfm, write_png
 from scotopic.io.frames import FrameFolder, open_pairs
 from scotopic.io.video import VideoFile, usable_codec, video_file
-from scotopic.matching import Reason
+from scotopic.result import Reason
 from scotopic.preview import draw_side_by_side
 from scotopic.result import Match
 from scotopic.sensor import simulate_pair, to_uint8

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.inputs import check_pair
 from scotopic.io import as_image
 from scotopic.result import Match
 from scotopic.settings import make_settings
-from scotopic.validation import check_pair
 
 #: Disparities are stored in sixteenths of a pixel.
 DISP_SHIFT, DISP_SCALE = 4, 16
@@ -126,7 +126,7 @@ class StereoScotopic:
         ScotopicError
             The pair cannot be matched; the message says why.
         """
-        from scotopic.match import match
+        from scotopic.api import match
 
         views = self._as_rgb(left, "left"), self._as_rgb(right, "right")
         width = views[0].shape[1]

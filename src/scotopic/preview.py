@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.junctions import Junctions
-from scotopic.matching.consistency import Reason
 from scotopic.settings import MatchingSettings
+from scotopic.stages.consistency import Reason
+from scotopic.stages.junctions.fit import Junctions
 
 if TYPE_CHECKING:
     from scotopic.result import Match

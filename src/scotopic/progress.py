@@ -5,9 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 Progress = Callable[[str, float], None]  #: takes a stage's name and the share of it that is done
 Share = Callable[[float], None]  #: the same for work that does not know what stage it is
+
+
+class Stage(NamedTuple):
+    """A stage of a pipeline: its name in progress and timings, and what it does."""
+
+    name: str
+    summary: str
 
 
 def silent(stage: str, share: float) -> None:
@@ -34,8 +42,9 @@ class Stopwatch:
         self.timings: dict[str, float] = {}
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Share]:
+    def stage(self, stage: Stage) -> Iterator[Share]:
         """Time a stage; yields a callable that takes the share done."""
+        name = stage.name
         self._progress(name, 0.0)
         start = time.perf_counter()
         yield lambda share: self._progress(name, min(share, 1.0))

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.junctions import Junctions
-from scotopic.matching import Reason
 from scotopic.preview import as_picture
-from scotopic.result import Match
+from scotopic.result import Match, Reason
+from scotopic.stages.junctions.fit import Junctions
 
 Rgb = NDArray[np.uint8]  #: ``(H, W, 3)``
 Ends = tuple[float, float]  #: the disparities at the two ends of the colors, px

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.api import match
 from scotopic.app.inputs import Request, prepare
 from scotopic.app.pictures import (
     REASONS,
@@ -33,11 +34,9 @@ from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.exr import has_exr
-from scotopic.match import match
-from scotopic.matching import Reason
 from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.progress import Progress, silent
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 from scotopic.warmup import warmed
 
 LOG = logging.getLogger("scotopic.app")

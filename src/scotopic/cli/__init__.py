@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from scotopic.backends.device import rest_idle_threads
 from scotopic.cli.app import app as page
 from scotopic.cli.benchmark import benchmark
 from scotopic.cli.commands import junctions, simulate
@@ -18,7 +19,6 @@ from scotopic.cli.failures import Commands
 from scotopic.cli.info import info
 from scotopic.cli.match import match
 from scotopic.cli.video import video
-from scotopic.device import rest_idle_threads
 
 app = typer.Typer(
     cls=Commands,

@@ -11,17 +11,17 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from scotopic.backends.device import resolve_device
 from scotopic.cli import options
 from scotopic.cli.session import Display, answer, limited_threads, results_folder, write_json
-from scotopic.device import resolve_device
+from scotopic.inputs import check_pair, check_size
 from scotopic.io import as_image, atomic_path, write_png
-from scotopic.junctions import Junctions, fit_junctions
 from scotopic.preview import as_picture, draw_junctions, reasons_in_words
 from scotopic.progress import Stopwatch
 from scotopic.result import Match
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.settings import JunctionSettings, make_settings
-from scotopic.validation import check_pair, check_size
+from scotopic.stages.junctions.fit import Junctions, fit_junctions
 from scotopic.warmup import warm_up
 
 JUNCTION_FILES = ("boundaries.png", "colors.png", "preview.png", "junctions.npz", "report.json")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scotopic.api import match
 from scotopic.cli import options
 from scotopic.cli.commands import describe, save_pair
 from scotopic.cli.session import Display, answer, limited_threads, results_folder, write_json
 from scotopic.demo import render_scene
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_pfm, write_png
-from scotopic.match import match
 from scotopic.preview import draw_preview
 from scotopic.result import FILES
 from scotopic.sensor import simulate_pair, to_uint8

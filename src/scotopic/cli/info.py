@@ -7,9 +7,9 @@ import os
 import platform
 from typing import TYPE_CHECKING, Any
 
+from scotopic.backends.device import DEVICES, resolve_device
 from scotopic.cli import options
 from scotopic.cli.session import answer
-from scotopic.device import DEVICES, resolve_device
 from scotopic.errors import DeviceError
 from scotopic.settings import PRESETS, Settings
 from scotopic.warmup import cache_folders

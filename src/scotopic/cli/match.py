@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from scotopic.api import match as match_pair
 from scotopic.cli import options
 from scotopic.cli.commands import describe
 from scotopic.cli.session import Display, answer, limited_threads, results_folder, write_json
@@ -27,15 +28,14 @@ from scotopic.depth import (
     rectify,
 )
 from scotopic.errors import InputError, OutputError, SettingsError
+from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_pfm, write_submission
 from scotopic.io.exr import has_exr
 from scotopic.io.submission import submission_files
-from scotopic.match import match as match_pair
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.sensor.response import Response
 from scotopic.settings import EvidenceSettings, JunctionSettings, MatchingSettings, make_settings
-from scotopic.validation import check_pair
 from scotopic.warmup import warmed
 
 Image = NDArray[np.float32]

@@ -13,18 +13,18 @@ from typing import Annotated, Any, Self
 
 import typer
 
+from scotopic.api import Matcher
+from scotopic.backends.device import resolve_device
 from scotopic.cli import options
 from scotopic.cli.session import Display, answer, limited_threads, results_folder, write_json
-from scotopic.device import resolve_device
 from scotopic.errors import OutputError, ScotopicError, SettingsError
+from scotopic.inputs import check_size
 from scotopic.io.frame_maps import KINDS, frame_map_files, write_frame_maps
 from scotopic.io.frames import StereoFrames, open_pairs
 from scotopic.io.video import CODECS, VideoWriter, video_file
 from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
 from scotopic.settings import JunctionSettings, MatchingSettings, make_settings
-from scotopic.stream import Matcher
-from scotopic.validation import check_size
 from scotopic.warmup import warm_up
 
 FORMAT = 1  #: version of the video's ``report.json``

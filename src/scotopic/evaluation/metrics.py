@@ -114,7 +114,7 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     predicted, true = _as_maps(prediction, truth)
     if half == 0:
         return np.abs(predicted - true)
-    from scotopic.device import cpu_kernels
+    from scotopic.backends.device import cpu_kernels
 
     true[np.isnan(true)] = np.inf
     error: Map = cpu_kernels("evaluation").window_error(predicted, true, min(half, max(true.shape)))

@@ -17,13 +17,13 @@ or response gives wrong results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.backends.device import to_numpy
 from scotopic.errors import InputError
 from scotopic.io import as_image
 from scotopic.sensor.model import Sensor
@@ -131,14 +131,8 @@ def rounding_steps(images: list[NDArray[np.float32]]) -> float | None:
 
 def noise_curve(images: list[NDArray[np.float32]]) -> NoiseCurve:
     """Return the noise variance of groups of blocks of like brightness, over all channels of all images."""
-    return curve_of_blocks(*block_statistics(images))
-
-
-def block_statistics(images: Sequence[NDArray[np.float32]]) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and whole variance of the blocks of all channels of all images."""
-    found = [_blocks(image[..., channel]) for image in images for channel in range(image.shape[2])]
-    mean, variance, whole = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return mean, variance, whole
+    found = [block_moments(np.moveaxis(image, -1, 0)) for image in images]
+    return curve_of_blocks(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve:
@@ -161,29 +155,39 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
     return NoiseCurve(*np.array(rows).T)
 
 
-def _blocks(plane: NDArray[np.float32]) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and whole variance of each block, without blocks that hold (nearly) one value."""
-    values = plane.astype(np.float64)
-    if min(values.shape) < BLOCK + 2:
+def block_moments(planes: Any, xp: Any = np) -> tuple[Floats, Floats, Floats]:
+    """Return mean, noise variance and whole variance of each block, without blocks that hold (nearly) one value.
+
+    Parameters
+    ----------
+    planes
+        ``(..., H, W)``, NumPy's or another namespace's.
+    xp
+        Array namespace that they belong to.
+    """
+    values = xp.astype(planes, xp.float64)
+    if min(values.shape[-2:]) < BLOCK + 2:
         return np.empty(0), np.empty(0), np.empty(0)
-    rows = values[:-2] - 2 * values[1:-1] + values[2:]
-    residual = (rows[:, :-2] - 2 * rows[:, 1:-1] + rows[:, 2:]) / 6
-    inner = values[1:-1, 1:-1]
-    mean, square, noise, moving = (_block_means(each) for each in (inner, inner**2, residual**2, residual != 0))
+    rows = values[..., :-2, :] - 2 * values[..., 1:-1, :] + values[..., 2:, :]
+    residual = (rows[..., :-2] - 2 * rows[..., 1:-1] + rows[..., 2:]) / 6
+    inner = values[..., 1:-1, 1:-1]
+    kinds = (inner, inner**2, residual**2, xp.astype(residual != 0, xp.float64))
+    means = xp.stack([_block_means(each, xp) for each in kinds])
+    mean, square, noise, moving = (means if xp is np else to_numpy(means)[0]).reshape(4, -1)
     alive = moving > MOVING
     whole = (square - mean**2) * BLOCK**2 / (BLOCK**2 - 1)
     return mean[alive], noise[alive], whole[alive]
 
 
-def _block_means(values: NDArray[Any]) -> Floats:
+def _block_means(values: Any, xp: Any) -> Any:
     """Return the means of overlapping blocks, from the sums of the cells that they share."""
-    rows, columns = (size // STRIDE for size in values.shape)
-    cells = values[: rows * STRIDE, : columns * STRIDE].reshape(rows, STRIDE, columns, STRIDE)
-    sums = cells.sum(axis=3, dtype=np.float64).sum(axis=1)
-    for axis in (0, 1):
-        sums = np.lib.stride_tricks.sliding_window_view(sums, BLOCK // STRIDE, axis=axis).sum(axis=-1)
-    means: Floats = sums.ravel() / BLOCK**2
-    return means
+    rows, columns = (size // STRIDE for size in values.shape[-2:])
+    cells = xp.reshape(
+        values[..., : rows * STRIDE, : columns * STRIDE], (*values.shape[:-2], rows, STRIDE, columns, STRIDE)
+    )
+    sums = xp.sum(xp.sum(cells, axis=-1), axis=-2)
+    sums = sums[..., :-1, :] + sums[..., 1:, :]
+    return (sums[..., :-1] + sums[..., 1:]) / BLOCK**2
 
 
 def _robust_mean(variances: Floats) -> tuple[float, NDArray[np.bool_]]:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import cpu_kernels, rest_idle_threads
+from scotopic.backends.device import cpu_kernels, rest_idle_threads
 from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
+from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.matching.sgm import DIRECTIONS
-from scotopic.validation import check_pair
+from scotopic.stages.sgm import DIRECTIONS
 
 BLUR = 4.0  #: standard deviation of the Gaussian in px
 RADIUS = 7  #: of the window in px

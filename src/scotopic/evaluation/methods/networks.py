@@ -46,8 +46,8 @@ from scotopic.evaluation.methods.external import NAME, fill_confidence
 from scotopic.evaluation.methods.extras import import_extra
 from scotopic.evaluation.methods.opencv import agreement, agreement_around, match_sgbm
 from scotopic.evaluation.scene import Scene
+from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.validation import check_pair
 
 KINDS = ("stereo", "denoiser", "completion")
 _INPUTS = {"stereo": 2, "denoiser": 1, "completion": 2}

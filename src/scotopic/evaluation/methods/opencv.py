@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
+from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.validation import check_pair
 
 Bytes = NDArray[np.uint8]
 

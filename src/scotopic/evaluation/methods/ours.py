@@ -10,14 +10,14 @@ import hashlib
 import time
 from typing import Any
 
+from scotopic.api import match
 from scotopic.errors import SettingsError
 from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
+from scotopic.inputs import check_pair, is_constant
 from scotopic.io import as_image
-from scotopic.junctions import Junctions, fit_junctions
-from scotopic.match import match
 from scotopic.settings import PRESETS, JunctionSettings
-from scotopic.validation import check_pair, is_constant
+from scotopic.stages.junctions.fit import Junctions, fit_junctions
 
 #: What each ablation of the paper changes in a preset that matches patches.
 ABLATIONS: dict[str, dict[str, Any]] = {
