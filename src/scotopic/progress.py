@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-Progress = Callable[[str, float], None]  #: takes a stage's name and the share of it that is done
-Share = Callable[[float], None]  #: the same for work that does not know what stage it is
+Progress = Callable[[str, float], None]  #: called with the name of a stage and the share of it that is done
+Share = Callable[[float], None]  #: the same for work that does not know which stage it belongs to
 
 
 class Stage(NamedTuple):
@@ -43,7 +43,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[Share]:
-        """Time a stage; yields a callable that takes the share done."""
+        """Time one stage; yields a callable that takes the share of it that is done."""
         name = stage.name
         self._progress(name, 0.0)
         start = time.perf_counter()

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.backends.device import to_numpy
 from scotopic.errors import InputError
 from scotopic.io import as_image
 from scotopic.sensor.model import Sensor
@@ -130,7 +129,7 @@ def rounding_steps(images: list[NDArray[np.float32]]) -> float | None:
 
 
 def noise_curve(images: list[NDArray[np.float32]]) -> NoiseCurve:
-    """Return the noise variance of groups of blocks of like brightness, over all channels of all images."""
+    """Measure the noise variance over the mean, from all channels of all images."""
     found = [block_moments(np.moveaxis(image, -1, 0)) for image in images]
     return curve_of_blocks(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
@@ -156,16 +155,18 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
 
 
 def block_moments(planes: Any, xp: Any = np) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and whole variance of each block, without blocks that hold (nearly) one value.
+    """Return mean, noise variance and total variance of each block that is not constant.
 
     Parameters
     ----------
     planes
-        ``(..., H, W)``, NumPy's or another namespace's.
+        ``(..., H, W)``, of NumPy or torch.
     xp
         Array namespace that they belong to.
     """
-    values = xp.astype(planes, xp.float64)
+    # Contiguous, because the memory layout decides in which order NumPy sums, and so the last bit.
+    is_numpy = isinstance(planes, np.ndarray)
+    values = np.ascontiguousarray(planes, np.float64) if is_numpy else xp.astype(planes, xp.float64)
     if min(values.shape[-2:]) < BLOCK + 2:
         return np.empty(0), np.empty(0), np.empty(0)
     rows = values[..., :-2, :] - 2 * values[..., 1:-1, :] + values[..., 2:, :]
@@ -173,14 +174,14 @@ def block_moments(planes: Any, xp: Any = np) -> tuple[Floats, Floats, Floats]:
     inner = values[..., 1:-1, 1:-1]
     kinds = (inner, inner**2, residual**2, xp.astype(residual != 0, xp.float64))
     means = xp.stack([_block_means(each, xp) for each in kinds])
-    mean, square, noise, moving = (means if xp is np else to_numpy(means)[0]).reshape(4, -1)
-    alive = moving > MOVING
-    whole = (square - mean**2) * BLOCK**2 / (BLOCK**2 - 1)
-    return mean[alive], noise[alive], whole[alive]
+    mean, square, noise, nonzero = np.asarray(means if is_numpy else means.cpu()).reshape(4, -1)
+    kept = nonzero > MOVING
+    total = (square - mean**2) * BLOCK**2 / (BLOCK**2 - 1)
+    return mean[kept], noise[kept], total[kept]
 
 
 def _block_means(values: Any, xp: Any) -> Any:
-    """Return the means of overlapping blocks, from the sums of the cells that they share."""
+    """Return the means of overlapping blocks, from sums over the cells that they share."""
     rows, columns = (size // STRIDE for size in values.shape[-2:])
     cells = xp.reshape(
         values[..., : rows * STRIDE, : columns * STRIDE], (*values.shape[:-2], rows, STRIDE, columns, STRIDE)
