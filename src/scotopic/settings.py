@@ -22,7 +22,7 @@ from scotopic.errors import SettingsError
 
 
 def setting(default: Any, low: float | None = None, high: float = math.inf, *, public: bool = False) -> Any:
-    """Declare a setting: its default, the range of its values (above 0 without ``low``), and whether it is for users."""
+    """Declare a setting: its default, its range of values (above 0 without ``low``), and whether it is for users."""
     return field(default=default, metadata={"low": low, "high": high, "public": public})
 
 

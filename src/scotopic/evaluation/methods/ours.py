@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from scotopic.api import match
+from scotopic.api import fit_junctions, match
 from scotopic.errors import SettingsError
 from scotopic.evaluation.method import Map, Predict, Prediction
 from scotopic.evaluation.scene import Scene
