@@ -20,7 +20,7 @@ def _shape() -> kernels.Shape:
 
 
 def _adam() -> np.ndarray:
-    return np.array([*constants.ADAM_BETAS, constants.ADAM_EPSILON])
+    return np.array([*constants.ADAM_BETAS, *constants.ADAM_GAINS, constants.ADAM_EPSILON])
 
 
 class CpuFit:

@@ -21,7 +21,7 @@ import math
 import triton
 import triton.language as tl
 
-from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, COLOR_FLOOR, DELTA, ETA, LIFT
+from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, ADAM_GAINS, COLOR_FLOOR, DELTA, ETA, LIFT
 
 _TWO_PI = tl.constexpr(2 * math.pi)
 _PI = tl.constexpr(math.pi)
@@ -32,6 +32,7 @@ _SHARP = tl.constexpr((ETA / DELTA) ** 2)
 _STEP_SLOPE = tl.constexpr(1 / (math.pi * ETA))
 _BOUNDARY_SLOPE = tl.constexpr(4 * ETA / DELTA**2)
 _BETA1, _BETA2, _EPSILON = tl.constexpr(ADAM_BETAS[0]), tl.constexpr(ADAM_BETAS[1]), tl.constexpr(ADAM_EPSILON)
+_GAIN1, _GAIN2 = tl.constexpr(ADAM_GAINS[0]), tl.constexpr(ADAM_GAINS[1])
 
 LINES = 14  # of a drawing: two pairs of lines, three coefficients each, and the sign of the pair
 _LINES = tl.constexpr(LINES)
@@ -526,8 +527,8 @@ def describe(
         slope = tl.where(k == i1, by_1, tl.where(k == i2, by_2, tl.where(k == i3, by_3, tl.where(k == 3, by_x, by_y))))
         slope = slope.to(tl.float64) / n
         here, five = patch * 5 + k, k < 5
-        first = _BETA1 * tl.load(first_moment + here, mask=five, other=0.0) + (1 - _BETA1) * slope
-        second = _BETA2 * tl.load(second_moment + here, mask=five, other=0.0) + (1 - _BETA2) * slope * slope
+        first = _BETA1 * tl.load(first_moment + here, mask=five, other=0.0) + _GAIN1 * slope
+        second = _BETA2 * tl.load(second_moment + here, mask=five, other=0.0) + _GAIN2 * slope * slope
         rate = tl.where(k < 3, tl.load(adam), tl.load(adam + 1))
         unbias_first, unbias_second = tl.load(adam + 2 * count), tl.load(adam + 2 * count + 1)
         change = rate * (first * unbias_first) / (tl.sqrt(second * unbias_second) + _EPSILON)
