@@ -64,7 +64,7 @@ async function ask(pixel) {
     wanted = null;
     try {
       const answer = await fetch(`${props.value.base}/pixel?x=${x}&y=${y}`);
-      const words = answer.ok ? (await answer.json()).words : await answer.text();
+      const words = answer.ok ? (await answer.json()).text : await answer.text();
       find(".sc-reading").textContent = (held ? "Held: " : "") + words;
     } catch (error) {
       find(".sc-reading").textContent = "The server does not answer.";
