@@ -14,6 +14,7 @@ from scotopic.cli.console import StageDisplay, limited_threads, make_table, prin
 from scotopic.cli.evaluate import score_as_dict
 from scotopic.cli.match import describe_match
 from scotopic.demo import render_scene
+from scotopic.device import resolve_device
 from scotopic.evaluation.metrics import score
 from scotopic.io import write_pfm, write_png
 from scotopic.match import match
@@ -53,6 +54,7 @@ def demo(
     start = time.perf_counter()
     overrides = {"max_disparity": MAX_DISPARITY, **options.parse_settings(assignments)}
     make_settings(preset, **overrides)  # so that a mistake is reported before the work begins
+    resolve_device(device)
     overwrite = overwrite or out is None
     with (
         results_folder(out or DEFAULT_FOLDER, DEMO_FILES, overwrite) as folder,
