@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import warnings
@@ -153,22 +154,18 @@ def _check_upload_size(file: Path, title: str, limits: Limits) -> None:
         warnings.simplefilter("ignore")  # Pillow's own limit is far above ours
         try:
             with Image.open(file, formats=_MEASURED_FORMATS) as image:
-                width, height = image.size
+                pixels = float(image.size[0] * image.size[1])
         except Image.DecompressionBombError:
-            raise InputError(
-                f"The {title} has hundreds of megapixels; the limit is {limits.pixels / 1e6:g}. {elsewhere}"
-            ) from None
+            pixels = math.inf  # so many that Pillow does not say how many
         except Exception as error:
             # Whatever a damaged header makes Pillow raise. OpenCV knows more formats, but none that we could measure.
             raise InputError(
                 f"The {title} ({size} bytes) cannot be read as PNG, JPEG, TIFF, PGM/PPM, PFM, BMP or WebP. Check that "
                 "it opens in an image viewer."
             ) from error
-    if width * height > limits.pixels:
-        megapixels = width * height / 1e6
-        raise InputError(
-            f"The {title} has {megapixels:.1f} megapixels; the limit is {limits.pixels / 1e6:g}. {elsewhere}"
-        )
+    if pixels > limits.pixels:
+        count = f"{pixels / 1e6:.1f}" if math.isfinite(pixels) else "hundreds of"
+        raise InputError(f"The {title} has {count} megapixels; the limit is {limits.pixels / 1e6:g}. {elsewhere}")
 
 
 def _remove(file: Path) -> None:

@@ -95,10 +95,11 @@ class _Form:
                 elem_id="last",
                 placeholder="128, or width",
             )
-        with gr.Row():
-            self.match = gr.Button("Match", variant="primary", elem_id="match", min_width=120)
-            self.cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", min_width=120)
-        self.status = gr.HTML(elem_id="status", **_PLAIN)
+        with gr.Column(elem_id="run"):  # stays in sight in a low window
+            with gr.Row():
+                self.match = gr.Button("Match", variant="primary", elem_id="match", min_width=120)
+                self.cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", min_width=120)
+            self.status = gr.HTML(elem_id="status", **_PLAIN)
 
     @property
     def values(self) -> list[Any]:
@@ -151,7 +152,7 @@ class _Behavior:
         chosen = [form.own, form.geometry, form.views, form.noise, form.darkness, form.last]
         form.source.input(self._choose_source, form.source, chosen, **at_once)
         page.load(self._show_views, form.source, form.views, **at_once)
-        form.noise.change(self._choose_noise, form.noise, form.darkness, **at_once)
+        form.noise.change(lambda noise: gr.update(visible=noise == SIMULATE), form.noise, form.darkness, **at_once)
         for side, drop in (("left", form.left), ("right", form.right)):
             receive = self._receiver(side)
             drop.upload(receive, [form.source, drop], [drop, form.views, form.status], preprocess=False, **at_once)
@@ -194,9 +195,6 @@ class _Behavior:
         own = gr.update(visible=source == inputs.OWN)
         noise = SIMULATE if simulated else RECORDED
         return [own, own, self._show_views(source, request), noise, gr.update(visible=simulated), last]
-
-    def _choose_noise(self, noise: str) -> Any:
-        return gr.update(visible=noise == SIMULATE)
 
     def _receiver(self, side: str) -> Callable[[str, Any, gr.Request], list[Any]]:
         def receive(source: str, payload: Any, request: gr.Request) -> list[Any]:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,11 @@ _ABANDONED_SECONDS = 600  # an upload that no page has taken in is removed after
 _REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
 
 
-@dataclass(frozen=True)
-class Running:
-    """A page that is being served."""
-
-    url: str
-    sessions: Sessions
-
-
 @contextmanager
 def serving(
     host: str = HOST, port: int | None = None, *, limits: Limits | None = None, root: Path | None = None
-) -> Iterator[Running]:
-    """Serve the page until the block ends, then remove every temporary file.
+) -> Iterator[str]:
+    """Serve the page, at the address that is yielded, until the block ends; then remove every temporary file.
 
     A ``host`` other than the default lets other machines in. The ``port`` is by default the first free one from 7860
     on. Temporary files are kept in ``root``, by default a new private folder, which is removed at the end. Raises
@@ -48,7 +39,7 @@ def serving(
         page = build(sessions, worker, (60, _ABANDONED_SECONDS))
         page.queue(max_size=256)
         try:
-            yield Running(_launch(page, sessions, host, port), sessions)
+            yield _launch(page, sessions, host, port)
         finally:
             sessions.close_all()  # cancels what is running, so that the worker ends soon
             page.close(verbose=False)

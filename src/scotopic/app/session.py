@@ -143,11 +143,6 @@ class Session:
             self.threshold = outcome.match.settings.matching.min_confidence
             self.version += 1
 
-    @property
-    def has_data(self) -> bool:
-        """Whether there are images or a result."""
-        return self.outcome is not None or bool(self.views)
-
     def forget(self) -> None:
         """Drop images and result, to free memory."""
         self.outcome = self.sgbm = None
@@ -218,7 +213,8 @@ class Sessions:
     def free_memory(self) -> None:
         """Drop the data of the least recently active visitors, beyond the number that is kept."""
         with self._lock:
-            holding = sorted((s for s in self._by_key.values() if s.has_data), key=lambda s: s.last_seen)
+            holding = [session for session in self._by_key.values() if session.views or session.outcome is not None]
+            holding.sort(key=lambda session: session.last_seen)
             for session in holding[: max(len(holding) - self.limits.results, 0)]:
                 session.forget()
 

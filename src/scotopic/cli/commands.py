@@ -151,12 +151,15 @@ def info(quiet: options.Quiet = False, as_json: options.Json = False) -> None:
     from rich.text import Text
 
     facts = _collect_facts()
+    presets = {
+        name: ", ".join(f"{key}={value}" for key, value in changes.items()) or "the published method, unchanged"
+        for name, changes in facts["presets"].items()
+    }
     table = Table(box=None, show_header=False)
-    for name, value in facts.items():
-        lines = value if isinstance(value, list) else [str(value)]
-        if isinstance(value, dict):
-            lines = [f"{key}: {_as_text(inner)}" for key, inner in value.items()]
-        table.add_row(name.replace("_", " "), Text("\n".join(lines), overflow="fold"))
+    for name, value in {**facts, "presets": presets}.items():
+        lines = [f"{key}: {inner}" for key, inner in value.items()] if isinstance(value, dict) else value
+        text = "\n".join(lines) if isinstance(lines, list) else str(lines)
+        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
     print_result(facts, [table], quiet=quiet, as_json=as_json)
 
 
@@ -198,12 +201,6 @@ def _differences(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in own.items() if name not in paper or paper[name] != value}
 
 
-def _as_text(value: Any) -> str:
-    if not isinstance(value, dict):
-        return str(value)
-    return ", ".join(f"{key}={inner}" for key, inner in value.items()) or "the published method, unchanged"
-
-
 # --- app ------------------------------------------------------------------------------------------------------------
 
 
@@ -223,8 +220,8 @@ def serve_app(
         raise SettingsError(f"--port {port} is not a port. Choose one from 1 to 65535.")
     if not 0 < max_megapixels <= 1000:
         raise SettingsError(f"--max-megapixels {max_megapixels:g} is out of range. Choose above 0, at most 1000.")
-    with serving(host, port, limits=Limits(pixels=int(max_megapixels * 1e6))) as running:
-        typer.echo(f"scotopic app at {running.url} (Ctrl-C ends it)")
+    with serving(host, port, limits=Limits(pixels=int(max_megapixels * 1e6))) as url:
+        typer.echo(f"scotopic app at {url} (Ctrl-C ends it)")
         if host not in ("127.0.0.1", "localhost", "::1"):
             typer.echo(
                 "warning: anyone who reaches this address can use the page; there is no password and no encryption",
@@ -233,6 +230,6 @@ def serve_app(
         if not no_browser:
             import webbrowser
 
-            webbrowser.open(running.url)
+            webbrowser.open(url)
         with suppress(KeyboardInterrupt):  # the way to end it
             threading.Event().wait()
