@@ -195,7 +195,7 @@ def test_the_comparison_has_coverage_and_errors_of_both(session: Session) -> Non
     assert session.outcome is not None
     assert session.sgbm is not None
     assert rows[1].score == score(session.outcome.match.disparity, session.outcome.truth, 19)
-    assert rows[1].coverage == pytest.approx(100 * session.outcome.match.coverage)
+    assert rows[1].coverage == pytest.approx(session.outcome.match.coverage)
     assert work.draw(session, "sgbm").shape == (128, 192, 3)
 
 
@@ -206,7 +206,7 @@ def test_without_truth_the_comparison_has_coverage_alone(session: Session) -> No
     rows = work.compare(session)
 
     assert [row.score for row in rows] == [None, None]
-    assert all(0 <= row.coverage <= 100 for row in rows)
+    assert all(0 <= row.coverage <= 1 for row in rows)
 
 
 def test_a_search_below_0_cannot_be_compared(session: Session) -> None:

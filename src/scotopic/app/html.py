@@ -95,7 +95,8 @@ def comparison(session: Session, rows: Sequence[work.Row]) -> str:
     base, version = session_address(session), f"{session.version}-{session.threshold:.4f}"
     ours, theirs = rows[0], rows[-1]
     panels = {
-        kind: f"{row.name}: coverage {row.coverage:.1f} %" for kind, row in (("disparity", ours), ("sgbm", theirs))
+        kind: f"{row.name}: coverage {100 * row.coverage:.1f} %"
+        for kind, row in (("disparity", ours), ("sgbm", theirs))
     }
     table, note = (
         "",
@@ -121,7 +122,7 @@ def _table(rows: Sequence[work.Row]) -> str:
         return "<td>none</td>" if math.isnan(value) else f"<td>{value:.{digits}f} {unit}</td>"
 
     lines = "".join(
-        f"<tr><td>{escape(row.name)}</td><td>{row.score.window}</td>{cell(row.coverage, '%', 1)}"
+        f"<tr><td>{escape(row.name)}</td><td>{row.score.window}</td>{cell(100 * row.coverage, '%', 1)}"
         f"{cell(row.score.epe, 'px', 2)}{cell(row.score.bad[1.0], '%', 1)}{cell(row.score.bad[3.0], '%', 1)}</tr>"
         for row in rows
         if row.score is not None

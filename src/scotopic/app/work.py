@@ -220,7 +220,7 @@ def _make_cloud(outcome: Outcome) -> PointCloud:
 
 @dataclass(frozen=True)
 class Row:
-    """One method: its coverage in percent, and its errors at one window if the truth is known."""
+    """One method: its coverage in [0, 1], and its errors at one window if the truth is known."""
 
     name: str
     coverage: float
@@ -252,7 +252,7 @@ def compare(session: Session) -> list[Row]:
 
 
 def _rows(name: str, disparity: NDArray[np.float32], outcome: Outcome) -> list[Row]:
-    coverage = 100 * float(np.isfinite(disparity).mean())
+    coverage = float(np.isfinite(disparity).mean())
     if outcome.truth is None:
         return [Row(name, coverage)]
     return [Row(name, coverage, score(disparity, outcome.truth, window)) for window in (1, 19)]
