@@ -69,7 +69,7 @@ def viewer_state(session: Session) -> dict[str, Any]:
         "threshold": round(session.threshold, 4),
         "width": width,
         "height": height,
-        "ends": [f"{end:.1f} px" for end in work.color_range(outcome)],
+        "ends": [f"{end:.1f} px" for end in work.result_color_range(outcome)],
         "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present if kind in REASONS],
         "focal": outcome.calibration.fx,
         "geometry": (

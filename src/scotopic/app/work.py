@@ -149,7 +149,7 @@ def draw(session: Session, kind: str) -> Rgb:
     sgbm = None if session.sgbm is None else session.sgbm.disparity
     disparity = {"disparity": shown.disparity, "truth": outcome.truth, "sgbm": sgbm}.get(kind)
     if disparity is not None:
-        return disparity_picture(disparity, color_range(outcome), shown.left_colors)
+        return disparity_picture(disparity, result_color_range(outcome), shown.left_colors)
     drawers: dict[str, Callable[[], Rgb]] = {
         "image": lambda: image_picture(shown.left_image),
         "structure": lambda: structure_picture(shown),
@@ -162,7 +162,7 @@ def draw(session: Session, kind: str) -> Rgb:
     return drawers[kind]()
 
 
-def color_range(outcome: Outcome) -> Ends:
+def result_color_range(outcome: Outcome) -> Ends:
     """Return the disparities at the two ends of the colors of a result."""
     searched = _search_range(outcome)
     span = float(searched.min_disparity), float((searched.max_disparity or 1) - 1)
