@@ -161,7 +161,8 @@ def fail_in_match(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None
         ("Pass overwrite=True to replace it.", "Pass --overwrite to replace it."),
         ("Say unit='mm' if so.", "Say --unit mm if so."),
         ("Try max_disparity=64 or fps=3.", "Try --max-disparity 64 or fps=3."),  # match has no --fps
-        ("Set p1=30.", "Set p1=30."),
+        ("Lower max_disparity.", "Lower --max-disparity."),
+        ("Set p1=30, or the setting 'max_disparity'.", "Set p1=30, or the setting 'max_disparity'."),
     ],
 )
 def test_arguments_that_an_error_advises_are_shown_as_the_options_of_the_command(

@@ -141,7 +141,7 @@ BAD_SETTINGS: dict[str, tuple[list[str], str]] = {
     "setting of another preset": (["--preset", "fast", "--set", "fits=1"], "'fits'"),
     "not a number": (["--set", "p1=many"], "'p1'.*'many'.*whole number"),
     "not a whole number": (["--set", "p1=1.5"], "'p1'.*'1.5'.*whole number"),
-    "no value": (["--set", "p1"], "--set 'p1'.*KEY=VALUE"),
+    "no value": (["--set", "p1"], "--set 'p1'.*KEY=VALUE, such as --set p1=30"),
     "given twice": (["--set", "p1=1", "--set", "p1=2"], "'p1' is given twice"),
     "given as option and setting": (["--max-disparity", "16", "--set", "max_disparity=8"], "'max_disparity'.*twice"),
     "unknown device": (["--device", "tpu"], "'tpu'.*auto, cpu, cuda"),

@@ -31,15 +31,13 @@ def test_a_video_of_any_size_is_written_whole_by_either_codec(
     assert [round(float(frame[0, 0].mean()), -1) for frame in frames] == pytest.approx([0, 120, 240], abs=20)
 
 
-def test_a_video_that_is_not_whole_on_the_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scotopic.io.video.usable_codec", lambda *_: ("MJPG", ".avi"))
-    monkeypatch.setattr("scotopic.io.video._announced", lambda _: 0)
-
+def test_a_video_that_is_not_whole_on_the_disk_is_an_error(tmp_path: Path) -> None:
     def write() -> None:
         with video_file(tmp_path / "video", (64, 48), 24.0) as film:
             film.write(np.zeros((48, 64, 3), np.uint8))
+            film.frames += 1  # as if a second one had been lost on a full disk
 
-    with pytest.raises(OutputError, match="0 of 1 frames"):
+    with pytest.raises(OutputError, match="1 of 2 frames"):
         write()
 
     assert listing(tmp_path) == set()
@@ -65,7 +63,7 @@ def test_a_file_that_does_not_announce_its_length_may_still_end_early(
         assert (pairs.total, len(list(pairs))) == (None, 3)
     with (
         open_pairs(copied / "left", copied / "right") as pairs,
-        pytest.raises(InputError, match=r"(?i)frame 3.*right'.*3 frames.*shortest"),
+        pytest.raises(InputError, match=r"right' .*3 frames.*shortest"),
     ):
         list(pairs)
 

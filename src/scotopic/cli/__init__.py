@@ -61,9 +61,12 @@ class Command(TyperCommand):
         """Return an error with the arguments that it advises as options: ``overwrite=True`` becomes ``--overwrite``."""
         for option in self._options(ctx):
             flag = max(option.opts, key=len)
-            argument = rf"\b{flag.lstrip('-').replace('-', '_')}="
-            message = re.sub(rf"{argument}True\b", flag, message)
-            message = re.sub(rf"{argument}['\"]?([\w.]+)['\"]?", rf"{flag} \1", message)
+            name = flag.lstrip("-").replace("-", "_")
+            argument = rf"(?<![\w'\"/.-]){name}"
+            message = re.sub(rf"{argument}=True\b", flag, message)
+            message = re.sub(rf"{argument}=['\"]?([\w.]+)['\"]?", rf"{flag} \1", message)
+            if "_" in name:  # which no word has
+                message = re.sub(rf"{argument}(?![\w'\"=])", flag, message)
         return message
 
 

@@ -78,7 +78,7 @@ def parse_settings(assignments: Sequence[str], **options: object) -> dict[str, A
     for assignment in assignments:
         name, _, value = (text.strip() for text in assignment.partition("="))
         if not (name and value):
-            raise SettingsError(f"--set {assignment!r} is not of the form KEY=VALUE, such as --set max_disparity=64.")
+            raise SettingsError(f"--set {assignment!r} is not of the form KEY=VALUE, such as --set p1=30.")
         if name in found:
             raise SettingsError(f"The setting {name!r} is given twice. Leave one of them out.")
         found[name] = value
