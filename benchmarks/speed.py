@@ -27,7 +27,7 @@ import numpy as np
 from scenes import rendered_pair, speed_pair
 
 import scotopic
-from scotopic.device import resolve_device
+from scotopic.backends.device import resolve_device
 
 # The published implementation on one 593 x 398 pair: on two CPU cores, extrapolated from a crop; on an H200.
 PUBLISHED_SECONDS = {"cpu": 17_800, "cuda": 71}

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from scotopic.device import interpreted, why_no_gpu
+from scotopic.backends.device import interpreted, why_no_gpu
 
 T = TypeVar("T")
 

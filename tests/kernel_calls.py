@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-from scotopic.device import steps, to_device, to_numpy
-from scotopic.junctions import Junctions
-from scotopic.junctions.fit import plain_map
 from scotopic.matching import View
-from scotopic.matching.consistency import Consistency
+
+from scotopic.backends.device import steps, to_device, to_numpy
 from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.stages.consistency import Consistency
+from scotopic.stages.junctions.fit import Junctions, plain_map
 
 Planes = NDArray[np.float32]
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pictures import draw_blocks
-
-from scotopic.junctions import Junctions
 from scotopic.junctions.on_cpu import to_planes
-from scotopic.junctions.reference import global_maps
 from scotopic.matching import View, check_views, jump_penalties, scale_volume, spread_over_pixels
-from scotopic.matching.cost_volume import reference_cost_volume
-from scotopic.matching.sgm import reference_aggregate
+
 from scotopic.settings import JunctionSettings, Settings
+from scotopic.stages.junctions.fit import Junctions
+from scotopic.stages.junctions.reference import global_maps
+from scotopic.stages.patch_costs import reference_cost_volume
+from scotopic.stages.sgm import reference_aggregate
 
 Image = NDArray[np.float32]
 

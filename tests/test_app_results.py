@@ -17,7 +17,7 @@ from scotopic.app.pictures import REASONS
 from scotopic.app.session import Outcome, Session
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_disparity, read_image, read_pfm
-from scotopic.matching import Reason
+from scotopic.result import Reason
 
 
 @pytest.fixture

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from scotopic.device import steps
 from scotopic.evidence import on_cpu as engine
-from scotopic.evidence.channels import Channel, Pair, band_kernel, gather, gaussian, with_its_noise
-from scotopic.evidence.clarity import SINGLE, clarity, eased
-from scotopic.evidence.confidence import calibrated, explain
-from scotopic.evidence.noise import ROUNDING, Light, measure_light, noise_line
-from scotopic.evidence.planes import reference_planes
 from scotopic.evidence.solve import reference_costs, reference_costs_along, solve_along, solve_view
-from scotopic.evidence.volume import Features, blurs, join, reference_volume
-from scotopic.matching import Reason
+
+from scotopic.backends.device import steps
+from scotopic.result import Reason
 from scotopic.sensor.estimate import NoiseCurve
 from scotopic.settings import EvidenceSettings, MatchingSettings, make_settings
+from scotopic.stages.channels import Channel, Pair, band_kernel, gather, gaussian, with_its_noise
+from scotopic.stages.confidence import calibrated, explain
+from scotopic.stages.evidence_volume import Features, blurs, join, reference_volume
+from scotopic.stages.noise import ROUNDING, Light, measure_light, noise_line
+from scotopic.stages.resolution import SINGLE, clarity, eased
+from scotopic.stages.surfaces import reference_planes
 
 SETTINGS = EvidenceSettings()
 random = np.random.default_rng

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from agreement import assert_maps_agree
 from devices import CUDA, sized
-
-from scotopic.device import steps, to_device, to_numpy
-from scotopic.evidence.planes import reference_planes
 from scotopic.evidence.solve import reference_costs, reference_costs_along
-from scotopic.evidence.volume import Features
+
+from scotopic.backends.device import steps, to_device, to_numpy
 from scotopic.settings import MatchingSettings, make_settings
+from scotopic.stages.evidence_volume import Features
+from scotopic.stages.surfaces import reference_planes
 
 pytest.importorskip("cv2", reason="the CPU's steps blur with OpenCV, which is not installed")
 pytestmark = pytest.mark.parametrize("device", [CUDA])

@@ -9,12 +9,12 @@ from devices import DEVICES, ON_REAL_DEVICES, on_devices, sized
 from kernel_calls import FieldState, plain_map_of
 from pictures import as_planes, draw_blocks
 
-from scotopic.device import cpu_kernels, steps, to_numpy
+from scotopic.backends.device import cpu_kernels, steps, to_numpy
 from scotopic.errors import InputError
-from scotopic.junctions import Junctions, fit_junctions
-from scotopic.junctions.geometry import distances, reconstruction, wedge_colors, wedges
-from scotopic.junctions.grid import patch_axis, spans
+from scotopic.patch_grid import patch_axis, spans
 from scotopic.settings import JunctionSettings
+from scotopic.stages.junctions.fit import Junctions, fit_junctions
+from scotopic.stages.junctions.geometry import distances, reconstruction, wedge_colors, wedges
 
 SEARCH_ONLY = JunctionSettings(patch_size=12, stride=4, search_steps=30, refine_steps=0, candidates=9)
 REFINED = JunctionSettings(patch_size=12, stride=4, search_steps=2, refine_steps=12, search_every=4, candidates=9)

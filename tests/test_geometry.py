@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from agreement import assert_maps_agree
 
-from scotopic.junctions.geometry import (
+from scotopic.stages.junctions.geometry import (
     boundary,
     distances,
     objective,

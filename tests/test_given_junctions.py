@@ -7,7 +7,7 @@ import pytest
 
 import scotopic
 from scotopic.errors import InputError
-from scotopic.junctions import Junctions
+from scotopic.stages.junctions.fit import Junctions
 
 QUICK = {"patch_size": 16, "stride": 4, "candidates": 7, "refine_steps": 4, "search_every": 2, "binning": 1}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from scotopic.evidence import on_cpu as engine
-from scotopic.evidence.channels import Pair
-from scotopic.evidence.groups import (
+
+from scotopic.settings import EvidenceSettings
+from scotopic.stages.channels import Pair
+from scotopic.stages.denoising import (
     EVERY,
     SIZE,
     clarified,
@@ -18,7 +19,6 @@ from scotopic.evidence.groups import (
     reference_groups,
     window,
 )
-from scotopic.settings import EvidenceSettings
 
 random = np.random.default_rng
 

@@ -8,11 +8,11 @@ from agreement import assert_maps_agree
 from devices import CUDA, DEVICES, INTERPRETED, REAL_GPU, on_devices, sized
 from kernel_calls import FieldState, draw_maps, plain_map_of, threads
 from pictures import as_planes, draw_blocks
-
-from scotopic.device import steps, to_device, to_numpy
 from scotopic.junctions import reference
-from scotopic.junctions.geometry import distances, objective, reconstruction, wedge_colors, wedges
+
+from scotopic.backends.device import steps, to_device, to_numpy
 from scotopic.settings import JunctionSettings
+from scotopic.stages.junctions.geometry import distances, objective, reconstruction, wedge_colors, wedges
 
 GRIDS = [(40, 8), (20, 4), (21, 5), (12, 12)]  # patch size and stride
 NO_WEIGHTS, WEIGHTS = (0.0, 0.0), (0.4, 0.08)  # lb and lc

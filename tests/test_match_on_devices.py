@@ -18,7 +18,7 @@ from reference_match import random_junctions, random_pair, reference_match
 
 import scotopic
 from scotopic import Junctions, Match, Reason
-from scotopic.device import is_tensor, to_device, torch_device
+from scotopic.backends.device import is_tensor, to_device, torch_device
 from scotopic.result import ARRAYS
 from scotopic.settings import Settings
 

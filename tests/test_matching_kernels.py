@@ -9,17 +9,17 @@ from agreement import assert_maps_agree
 from devices import CUDA, DEVICES, REAL_GPU, on_devices, sized
 from kernel_calls import Matching, threads
 from pictures import draw_blocks
-
-from scotopic.device import steps
-from scotopic.junctions import Junctions
-from scotopic.junctions.geometry import distances, reconstruction, wedge_colors, wedges
 from scotopic.junctions.on_cpu import to_planes
 from scotopic.matching import Reason, View
 from scotopic.matching import check_views as reference_check
 from scotopic.matching import scale_volume as reference_scale
-from scotopic.matching.cost_volume import reference_cost_volume
-from scotopic.matching.sgm import reference_aggregate
+
+from scotopic.backends.device import steps
 from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.stages.junctions.fit import Junctions
+from scotopic.stages.junctions.geometry import distances, reconstruction, wedge_colors, wedges
+from scotopic.stages.patch_costs import reference_cost_volume
+from scotopic.stages.sgm import reference_aggregate
 
 
 @pytest.fixture(params=DEVICES)

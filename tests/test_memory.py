@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scotopic.errors import DeviceError
-from scotopic.memory import PAINTED_BYTES, SMALLEST_TILE, fitted, pair_bytes, tile_bytes
+from scotopic.pipelines.memory import PAINTED_BYTES, SMALLEST_TILE, fitted, pair_bytes, tile_bytes
 from scotopic.settings import Settings, make_settings
 
 LARGE = (3000, 4000, 3)

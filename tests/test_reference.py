@@ -9,13 +9,13 @@ from devices import ON_REAL_DEVICES
 from kernel_calls import FieldState, Matching, plain_map_of
 from pictures import as_planes
 from reference_data import SCENES, SIDES, reference_scene
+from scotopic.matching import View
 
 import scotopic
 from scotopic.evaluation import score
 from scotopic.evaluation.curves import at_coverage
-from scotopic.junctions import Junctions
-from scotopic.matching import View
 from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.stages.junctions.fit import Junctions
 
 pytestmark = pytest.mark.reference
 
@@ -97,7 +97,7 @@ def test_the_fast_preset_stays_near_the_published_result_on_motorcycle(device: s
     # scenes, which is the one that counts, takes minutes and is a benchmark.
     found = score(result.disparity, scene.truth, window=19)
     assert found.epe <= 1.5 * 0.721
-    assert found.coverage >= 0.5 * 6.59
+    assert found.coverage >= 0.5 * 0.0659
 
 
 @pytest.mark.parametrize("device", ON_REAL_DEVICES)

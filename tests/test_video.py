@@ -31,9 +31,8 @@ from video_runs import (
 
 import scotopic
 from scotopic.io import read_disparity, read_image, read_npz, read_pfm, write_png
-from scotopic.matching import Reason
 from scotopic.preview import draw_side_by_side
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,20 @@
 """Stereo depth from photon-starved image pairs, without learning.
 
 >>> import scotopic
->>> result = scotopic.match("left.png", "right.png", preset="fast")  # doctest: +SKIP
+>>> result = scotopic.match("left.png", "right.png")  # doctest: +SKIP
 >>> result.disparity, result.confidence, result.reason  # doctest: +SKIP
 """
 
+import warnings
+from typing import Any
+
+from scotopic.api import Matcher, fit_junctions, match
 from scotopic.demo.scene import render_scene
 from scotopic.errors import ScotopicError
-from scotopic.junctions import Junctions, fit_junctions
-from scotopic.match import match  # from here on scotopic.match is the function, not the module of the same name
-from scotopic.matching import Reason
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 from scotopic.sensor import simulate, simulate_pair
 from scotopic.settings import PRESETS, Settings, make_settings
-from scotopic.stream import Matcher
+from scotopic.stages.junctions.fit import Junctions
 
 __version__ = "0.1.0"
 
@@ -32,3 +33,10 @@ __all__ = [
     "simulate",
     "simulate_pair",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "resolve":
+        warnings.warn("scotopic.resolve is now called make_settings.", DeprecationWarning, stacklevel=2)
+        return make_settings
+    raise AttributeError(f"module 'scotopic' has no attribute {name!r}")

@@ -35,10 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.inputs import check_pair
 from scotopic.io import as_image
 from scotopic.result import Match
-from scotopic.settings import PRESETS, make_settings
-from scotopic.validation import check_pair
+from scotopic.settings import PRESETS, JunctionMatchingSettings, make_settings
 
 #: Disparities are stored in sixteenths of a pixel.
 DISP_SHIFT, DISP_SCALE = 4, 16
@@ -149,7 +149,7 @@ class StereoScotopic:
         ScotopicError
             The pair cannot be matched; the message says why.
         """
-        from scotopic.match import match
+        from scotopic.api import match
 
         views = _as_rgb(left, "left"), _as_rgb(right, "right")
         given = self._parameters
@@ -206,7 +206,7 @@ class StereoScotopic:
 
     @property
     def _has_left_right_limit(self) -> bool:
-        return PRESETS[self._preset].evidence is None
+        return isinstance(PRESETS[self._preset], JunctionMatchingSettings)
 
     def _set(self, **values: Any) -> None:
         """Check and store parameters; warn once about those that have no effect here."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.device import is_on_gpu, to_device, to_numpy
+from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import atomic_path, claim_folder, read_npz, write_pfm, write_png
-from scotopic.matching.consistency import Reason
 from scotopic.settings import Settings
+from scotopic.stages.consistency import Reason as Reason
 
 Map = NDArray[np.float32]
 
@@ -49,8 +50,8 @@ class Match:
         The same of the right view.
     confidence
         float32 in [0, 1], also of pixels that were not kept. With ``preset="best"`` the probability that the disparity
-        is within 1 px of the truth (see :mod:`scotopic.evidence.confidence`); with the others how clearly one disparity
-        won, times how well the two views agree, which ranks pixels (see :mod:`scotopic.matching.consistency`).
+        is within 1 px of the truth (see :mod:`scotopic.stages.confidence`); with the others how clearly one disparity
+        won, times how well the two views agree, which ranks pixels (see :mod:`scotopic.stages.consistency`).
     reason
         uint8 :class:`Reason`: why a pixel has no disparity, 0 where it has one.
     left_image, right_image
@@ -83,6 +84,19 @@ class Match:
     timings: dict[str, float] = field(default_factory=dict)
     completed: Map | None = None
 
+    @classmethod
+    def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Match:
+        """Return a match of a device's own arrays. Tensors are typed as the NumPy arrays that they behave like."""
+        return cls(**cast(dict[str, Any], arrays), settings=settings, timings=timings)
+
+    def __repr__(self) -> str:
+        height, width = self.reason.shape
+        disparities = self.settings.matching
+        return (
+            f"Match({width} x {height} px, {self.settings.preset}, disparities {disparities.min_disparity} to "
+            f"{disparities.max_disparity}, {100 * self.coverage:.1f} % covered, {sum(self.timings.values()):.2f} s)"
+        )
+
     @cached_property
     def filled(self) -> Map:
         """A disparity for every pixel: kept ones as they are, planes between boundaries elsewhere; or ``completed``.
@@ -96,6 +110,16 @@ class Match:
         if is_on_gpu(self.reason):
             return self.to_numpy().filled
         return fill_between_boundaries(self.disparity, self.disparity_all, self.confidence, self.left_boundaries)
+
+    @property
+    def left_colours(self) -> Map:
+        """Deprecated: use :attr:`left_colors`."""
+        return _renamed(self.left_colors, "left_colours", "left_colors")
+
+    @property
+    def right_colours(self) -> Map:
+        """Deprecated: use :attr:`right_colors`."""
+        return _renamed(self.right_colors, "right_colours", "right_colors")
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -137,8 +161,8 @@ class Match:
     def to_device(self, device: str) -> Match:
         """Return the match with the arrays of a device: NumPy's on ``"cpu"``, torch tensors on ``"cuda"``."""
         arrays = [getattr(self, name) for name in ARRAYS]
-        moved = to_numpy(*arrays) if device == "cpu" else [to_device(array, device) for array in arrays]
-        return replace(self, **dict(zip(ARRAYS, moved, strict=True)))
+        moved = to_numpy(*arrays) if device == "cpu" else [to_tensor(array) for array in arrays]
+        return replace(self, **dict(zip(ARRAYS, moved, strict=True)))  # type: ignore[arg-type]
 
     def report(self) -> dict[str, Any]:
         """Return what ``report.json`` holds: version, size, settings, timings, coverage and the reasons' shares."""
@@ -214,15 +238,22 @@ class Match:
             version = int(arrays.pop("format"))
             if version > FORMAT:
                 raise InputError(
-                    f"{path}: found format {version}, expected at most {FORMAT}; upgrade scotopic to read it"
+                    f"{path} was written by a newer version (format {version}). Upgrade scotopic to read it."
                 )
             settings = Settings.from_dict(json.loads(str(arrays.pop("settings"))))
+            for old in [name for name in arrays if name.endswith("_colours")]:  # as earlier versions spelled it
+                arrays[old.replace("colours", "colors")] = arrays.pop(old)
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
         except (KeyError, TypeError, ValueError, AttributeError, SettingsError) as error:
             raise InputError(
-                f"{path}: found {error!s:.200}, expected a match.npz written by scotopic; match the pair again"
+                f"{path} is not a complete match.npz of scotopic ({error!s:.200}). Match the pair again."
             ) from error
+
+
+def _renamed(value: Map, old: str, new: str) -> Map:
+    warnings.warn(f"Match.{old} is now called {new}.", DeprecationWarning, stacklevel=3)
+    return value
 
 
 #: The maps and images that every match has.

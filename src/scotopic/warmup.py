@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scotopic.device import cpu_kernels, resolve_device
+from scotopic.api import match
+from scotopic.backends.device import import_kernels, resolve_device
 from scotopic.progress import Progress, Share, silent
 
 LOADING = "loading kernels"  #: stage in which compiled kernels are read from the cache
@@ -84,13 +85,13 @@ def cache_folders() -> list[str]:
 def _dispatchers() -> list[Any]:
     from numba.core.dispatcher import Dispatcher
 
-    modules = cpu_kernels("junctions"), cpu_kernels("matching"), cpu_kernels("evidence")
+    modules = [
+        import_kernels(f"scotopic.backends.cpu.{stage}_kernels") for stage in ("junction", "matching", "evidence")
+    ]
     return [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
 
 
 def _match_tiny_pair() -> None:
-    from scotopic.match import match
-
     # Two by three patches of noise; refined, because that is the longest way through the kernels.
     left, right = np.random.default_rng(0).random((2, 48, 56, 1), np.float32)
     few: dict[str, Any] = {"device": "cpu", "max_disparity": 4, "search_steps": 1, "refine_steps": 2, "search_every": 2}

@@ -15,7 +15,7 @@ from scotopic.app import work
 from scotopic.app.pictures import REASONS, as_png
 from scotopic.app.routes import session_address
 from scotopic.app.session import Session
-from scotopic.matching import Reason
+from scotopic.result import Reason
 
 EMPTY = (
     '<div class="sc-empty"><strong>No result yet</strong>Choose a pair, say how dark it is, and press Match. '

@@ -20,9 +20,9 @@ from scotopic.app.session import Limits, Map, Session, View
 from scotopic.demo.scene import Scene, render_scene
 from scotopic.depth import Calibration, check_rectified, read_calibration, rectify
 from scotopic.errors import InputError, SettingsError
+from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
 from scotopic.sensor import simulate_pair, to_uint8
-from scotopic.validation import check_pair
 
 OWN = "My own images"  #: the choice that is not a rendered room
 SIDES = ("left", "right")

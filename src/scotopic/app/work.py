@@ -10,18 +10,14 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.api import match
 from scotopic.app.inputs import Request, prepare_pair
 from scotopic.app.pictures import (
     REASONS,
-    Ends,
-    Rgb,
-    bar_picture,
-    color_ends,
     confidence_picture,
     disparity_picture,
     image_picture,
@@ -29,16 +25,16 @@ from scotopic.app.pictures import (
     structure_picture,
 )
 from scotopic.app.session import Job, Limits, Outcome, Session
+from scotopic.colormap import Range, Rgb, color_range, color_scale
 from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
-from scotopic.match import match
-from scotopic.matching import Reason
+from scotopic.pipelines import stage_names
 from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.progress import Progress, silent
-from scotopic.result import Match
-from scotopic.settings import MatchingSettings
+from scotopic.result import Match, Reason
+from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, make_settings
 from scotopic.warmup import warmed
 
 LOG = logging.getLogger("scotopic.app")
@@ -70,9 +66,10 @@ def run(session: Session, request: Request, job: Job, limits: Limits, progress: 
     watched = job.watch(progress)
     watched("preparing the pair", 0.0)
     pair = prepare_pair(session, request, limits)
-    search: dict[str, Any] = {"min_disparity": request.min_disparity, "max_disparity": request.max_disparity}
-    search = {name: value for name, value in search.items() if value is not None}
-    found = match(pair.left, pair.right, request.preset, progress=warmed(watched, "auto"), **search)
+    search = {"min_disparity": request.min_disparity, "max_disparity": request.max_disparity}
+    settings = make_settings(request.preset, **{name: end for name, end in search.items() if end is not None})
+    job.stages = stage_names(settings)
+    found = match(pair.left, pair.right, settings, progress=warmed(watched, "auto"))
     outcome = Outcome(found, pair.truth, pair.calibration, pair.about, pair.warnings)
     session.keep(outcome)
     return outcome
@@ -111,7 +108,7 @@ def _reasons(
 ) -> NDArray[np.uint8]:
     """Return the reasons of (a part of) a match at another threshold."""
     # With the preset best, confidence alone decides, and the reasons only say what was wrong with a pixel.
-    confidence_decides = found.settings.evidence is not None
+    confidence_decides = isinstance(found.settings, EvidenceMatchingSettings)
     candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | confidence_decides
     confident = confidence >= np.float32(threshold)
     hidden = np.where(reason == Reason.OK, np.uint8(Reason.AMBIGUOUS), reason)
@@ -155,18 +152,18 @@ def draw(session: Session, kind: str) -> Rgb:
         "structure": lambda: structure_picture(shown),
         "confidence": lambda: confidence_picture(shown.confidence, shown.mask),
         "reason": lambda: reason_picture(shown.reason),
-        "bar": bar_picture,
+        "bar": lambda: color_scale(256),
     }
     if kind not in drawers:
         raise InputError(f"This result has no map {kind[:20]!r}. Choose one of {', '.join(MAPS)}.")
     return drawers[kind]()
 
 
-def result_color_range(outcome: Outcome) -> Ends:
+def result_color_range(outcome: Outcome) -> Range:
     """Return the disparities at the two ends of the colors of a result."""
     searched = _search_range(outcome)
     span = float(searched.min_disparity), float((searched.max_disparity or 1) - 1)
-    return color_ends([outcome.match.disparity if outcome.truth is None else outcome.truth], span)
+    return color_range(outcome.match.disparity if outcome.truth is None else outcome.truth, span)
 
 
 def _search_range(outcome: Outcome) -> MatchingSettings:

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from scotopic.backends.device import rest_idle_threads
 from scotopic.cli.benchmark import benchmark
 from scotopic.cli.commands import info, junctions, serve_app, simulate
 from scotopic.cli.demo import demo
 from scotopic.cli.evaluate import evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video
-from scotopic.device import rest_idle_threads
 from scotopic.errors import ScotopicError
 
 BAD_INPUT = 2  #: exit code for what the user can correct; usage errors have it too

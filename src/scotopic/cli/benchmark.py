@@ -79,21 +79,20 @@ def benchmark(
 
 def _make_tables(folder: Path) -> list[Table]:
     """Return the tables for the terminal: own masks, each window, coverage beside every error."""
-    from scotopic.evaluation.report.results import read_results
-    from scotopic.evaluation.report.summary import tabulate
-    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number
+    from scotopic.evaluation.report import read_results
+    from scotopic.evaluation.report.words import GAP, dataset_name, figure_name, number, unit
 
     results = read_results(folder)
     tables = []
     for group in results.groups:
         for window in results.shown_windows:
-            found = tabulate(results, group, window)
-            columns = [*found.errors, "coverage"]
-            table = make_table("method", *map(figure_name, columns), first="left")
+            found = results.table(group, window)
+            headings = (f"{figure_name(name)}, {unit(name)}" for name in found.columns)
+            table = make_table("method", *headings, first="left")
             table.title, table.title_justify = f"{dataset_name(group.dataset)}, {group.noise}, W = {window}", "left"
             for row in found.rows:
                 if row.kind != "reported":
-                    cells = (number(name, row.own[name].mean) if name in row.own else GAP for name in columns)
+                    cells = (number(name, row.own[name].mean) if name in row.own else GAP for name in found.columns)
                     gaps = f" ({row.failed + row.missing} missing)" if row.failed + row.missing else ""
                     table.add_row(row.method + gaps, *cells)
             tables.append(table)

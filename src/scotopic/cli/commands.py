@@ -15,17 +15,19 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from scotopic.api import fit_junctions
+from scotopic.backends.device import DEVICES, resolve_device
 from scotopic.cli import options
 from scotopic.cli.console import StageDisplay, limited_threads, print_result, results_folder, write_json
-from scotopic.device import DEVICES, resolve_device
 from scotopic.errors import DeviceError, SettingsError
+from scotopic.inputs import check_pair, check_size
 from scotopic.io import as_image, atomic_path, write_png
-from scotopic.junctions import Junctions, fit_junctions
+from scotopic.pipelines.junction_matching import JUNCTIONS
 from scotopic.preview import as_picture, draw_junctions
 from scotopic.progress import Stopwatch
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.settings import PRESETS, JunctionSettings, Settings, make_settings
-from scotopic.validation import check_pair, check_size
+from scotopic.stages.junctions.fit import Junctions
 from scotopic.warmup import cache_folders, warm_up
 
 JUNCTION_FILES = ("boundaries.png", "colors.png", "preview.png", "junctions.npz", "report.json")
@@ -56,11 +58,11 @@ def junctions(
         StageDisplay(quiet) as display,
     ):
         pixels = as_image(image, str(image))
-        check_size(pixels, settings.patch_size, repr(str(image)))
+        check_size(pixels.shape, settings.patch_size, repr(str(image)))
         if where == "cpu":
             warm_up(display)
         clock = Stopwatch(display)
-        with clock.stage("junctions") as report:
+        with clock.stage(JUNCTIONS) as report:
             field = fit_junctions(pixels, settings, device=device, progress=report)
         rows, columns, _ = field.parameters.shape
         summary = {
@@ -77,7 +79,7 @@ def junctions(
     print_result(
         {**summary, "folder": str(folder), "files": list(JUNCTION_FILES)},
         [
-            f"{columns} x {rows} junctions in {clock.timings['junctions']:.1f} s",
+            f"{columns} x {rows} junctions in {clock.timings[JUNCTIONS.name]:.1f} s",
             f"results in {folder}, see {folder / 'preview.png'}",
         ],
         quiet=quiet,
@@ -128,7 +130,9 @@ def _describe_image(image: NDArray[np.float32]) -> dict[str, Any]:
     return {"scotopic": __version__, "width": width, "height": height, "channels": channels}
 
 
-def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions, settings: JunctionSettings) -> None:
+def _save_junctions(
+    folder: Path, image: NDArray[np.float32], field: Junctions[np.ndarray], settings: JunctionSettings
+) -> None:
     write_png(folder / "boundaries.png", as_picture(field.boundary_map))
     write_png(folder / "colors.png", as_picture(field.color_map))
     write_png(folder / "preview.png", draw_junctions(image, field))

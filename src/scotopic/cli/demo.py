@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
+from scotopic.api import match
+from scotopic.backends.device import resolve_device
 from scotopic.cli import options
 from scotopic.cli.commands import save_pair
 from scotopic.cli.console import StageDisplay, limited_threads, make_table, print_result, results_folder, write_json
 from scotopic.cli.evaluate import score_as_dict
 from scotopic.cli.match import describe_match
 from scotopic.demo import render_scene
-from scotopic.device import resolve_device
 from scotopic.evaluation.metrics import score
 from scotopic.io import write_pfm, write_png
-from scotopic.match import match
 from scotopic.preview import draw_preview
 from scotopic.result import FILES
 from scotopic.sensor import simulate_pair, to_uint8
@@ -52,8 +52,7 @@ def demo(
     The default preset is best; --preset fast takes a fraction of the time.
     """
     start = time.perf_counter()
-    overrides = {"max_disparity": MAX_DISPARITY, **options.parse_settings(assignments)}
-    make_settings(preset, **overrides)  # so that a mistake is reported before the work begins
+    settings = make_settings(preset, **{"max_disparity": MAX_DISPARITY, **options.parse_settings(assignments)})
     resolve_device(device)
     overwrite = overwrite or out is None
     with (
@@ -66,7 +65,7 @@ def demo(
             noisy = simulate_pair(scene.left, scene.right, PHOTONS, READ_NOISE)
         # In 8 bits, as in the files written below, so that matching those files gives these results.
         pair = to_uint8(noisy[0]), to_uint8(noisy[1])
-        result = match(*pair, preset, device, progress=warmed(display, device), **overrides)
+        result = match(*pair, settings, device, progress=warmed(display, device))
         with display.stage("scoring"):
             scores = [score(result.disparity, scene.disparity_left, window) for window in (19, 1)]
             found = [score_as_dict(each) for each in scores]
@@ -88,7 +87,7 @@ def demo(
     table = make_table("window", "EPE", *(f"Bad-{k:g}" for k in scores[0].bad), "coverage")
     for each in scores:
         bad = (f"{share:.1f} %" for share in each.bad.values())
-        table.add_row(f"W = {each.window}", f"{each.epe:.2f} px", *bad, f"{each.coverage:.1f} %")
+        table.add_row(f"W = {each.window}", f"{each.epe:.2f} px", *bad, f"{100 * each.coverage:.1f} %")
     changed = "".join(f" --set {assignment}" for assignment in assignments)
     again = f"scotopic match {folder / 'left.png'} {folder / 'right.png'} -o again --preset {preset}{changed}"
     print_result(

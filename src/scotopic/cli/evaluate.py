@@ -158,7 +158,7 @@ def _parse_scales(text: str | None) -> tuple[float | None, float | None]:
 def score_as_dict(scored: Score) -> dict[str, Any]:
     """Return a score for JSON: units in the names, ``None`` where there is no number."""
     figures = {
-        "coverage_percent": scored.coverage,
+        "coverage_percent": 100 * scored.coverage,
         "epe_px": scored.epe,
         "rms_px": scored.rms,
         "a50_px": scored.a50,
@@ -186,7 +186,7 @@ def _as_dict(found: _Evaluation) -> dict[str, Any]:
 
 def _curve_as_dict(curve: Curve) -> dict[str, Any]:
     columns = {
-        "coverage_percent": curve.coverage,
+        "coverage_percent": 100 * curve.coverage,
         "share_of_scored": curve.share,
         "epe_px": curve.epe,
         **{f"bad_{k:g}_percent": values for k, values in curve.bad.items()},
@@ -228,7 +228,8 @@ def _error_table(evaluations: Sequence[_Evaluation]) -> Table:
     rows += [(f"surest {share} %", each.most_confident[share]) for share in shares for each in evaluations]
     for name, each in rows:
         lengths = (_format(length, 2) for length in (each.epe, each.rms, each.a50, each.a90, each.a99))
-        table.add_row(name, str(each.window), _format(each.coverage), *lengths, *map(_format, each.bad.values()))
+        bad = map(_format, each.bad.values())
+        table.add_row(name, str(each.window), f"{_format(100 * each.coverage)} %", *lengths, *bad)
     return table
 
 
@@ -236,7 +237,7 @@ def _middlebury_table(scores: Sequence[Score]) -> Table:
     limits = [f"{k:g}" for k in scores[0].bad]
     table = make_table("W", "coverage", "invalid", *(f"bad {k}" for k in limits), *(f"total {k}" for k in limits))
     for each in scores:
-        shares = (each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())
+        shares = (100 * each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())
         table.add_row(str(each.window), *map(_format, shares))
     return table
 

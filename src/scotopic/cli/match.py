@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from scotopic.api import match as match_pair
 from scotopic.cli import options
 from scotopic.cli.console import StageDisplay, limited_threads, print_result, refuse_inputs, results_folder, write_json
 from scotopic.depth import (
@@ -24,15 +25,14 @@ from scotopic.depth import (
     rectify,
 )
 from scotopic.errors import InputError, SettingsError
+from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_submission
 from scotopic.io.submission import submission_files
-from scotopic.match import match as match_pair
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.sensor.response import Response
-from scotopic.settings import Settings, make_settings
-from scotopic.validation import check_pair
+from scotopic.settings import JunctionMatchingSettings, Settings, make_settings
 from scotopic.warmup import warmed
 
 Image = NDArray[np.float32]
@@ -78,8 +78,8 @@ def match(
 
     The default preset is best; --preset fast takes a fraction of the time.
     """
-    overrides = options.parse_settings(assignments, max_disparity=max_disparity, min_disparity=min_disparity)
-    settings = make_settings(preset, **overrides)
+    given = options.parse_settings(assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    settings = make_settings(preset, **given)
     needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
     _check_calibration(calib, [option for option, is_given in needing.items() if is_given])
     _check_formats(formats, settings)
@@ -102,9 +102,7 @@ def match(
         geometry = _Geometry.read((first.image, second.image), calib, unit, rectify_first)
         findings = _check_geometry(geometry, settings.matching.min_disparity, quiet)
         with StageDisplay(quiet) as display:
-            result = match_pair(
-                *geometry.views, preset, device, fill=fill_with, progress=warmed(display, device), **overrides
-            )
+            result = match_pair(*geometry.views, settings, device, fill=fill_with, progress=warmed(display, device))
             with display.stage("saving"):
                 result.save(folder, overwrite=overwrite)
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
@@ -213,7 +211,8 @@ def _save_depth(folder: Path, result: Match, calibration: Calibration | None, po
         return []
     depth = depth_from_disparity(result.disparity, calibration)
     # Only junction matching averages disparity over patches, which blurs it at depth edges.
-    patch_size = result.settings.junctions.patch_size if result.settings.evidence is None else 1
+    is_averaged = isinstance(result.settings, JunctionMatchingSettings)
+    patch_size = result.settings.junctions.patch_size if is_averaged else 1
     sigma = disparity_uncertainty(result.disparity_all, result.right_disparity, patch_size)
     for name, values in zip(DEPTH_FILES, (depth, depth_uncertainty(result.disparity, calibration, sigma)), strict=True):
         write_disparity(folder / name, values)  # infinite where there is none

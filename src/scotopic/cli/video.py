@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from scotopic.api import Matcher
+from scotopic.backends.device import resolve_device
 from scotopic.cli import options
 from scotopic.cli.console import (
     CountDisplay,
@@ -23,16 +25,14 @@ from scotopic.cli.console import (
     results_folder,
     write_json,
 )
-from scotopic.device import resolve_device
 from scotopic.errors import OutputError, ScotopicError, SettingsError
+from scotopic.inputs import check_size
 from scotopic.io.frame_maps import KINDS, frame_map_files, write_frame_maps
 from scotopic.io.frames import StereoFrames, open_pairs
 from scotopic.io.video import CODECS, VideoWriter, video_file
 from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
 from scotopic.settings import make_settings
-from scotopic.stream import Matcher
-from scotopic.validation import check_size
 from scotopic.warmup import warm_up
 
 FORMAT = 1  #: version of the video's ``report.json``
@@ -71,8 +71,8 @@ def video(
 
     The default preset is best; --preset fast does many more pairs per second.
     """
-    overrides = options.parse_settings(assignments, max_disparity=max_disparity, min_disparity=min_disparity)
-    patch_size = make_settings(preset, **overrides).junctions.patch_size
+    given = options.parse_settings(assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    settings = make_settings(preset, **given)
     resolve_device(device)
     if maps not in KINDS:
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(KINDS)}.")
@@ -85,8 +85,8 @@ def video(
         with StageDisplay(quiet) as display:
             with display.stage(f"skipping to frame {start}") if start else nullcontext():
                 pairs = opened.enter_context(open_pairs(left, right, start=start, count=count, shortest=shortest))
-            check_size(pairs.first[0], patch_size, pairs.left.title)
-            matcher = Matcher(preset, pairs.shape, device, **overrides)
+            check_size(pairs.shape, settings.junctions.patch_size, pairs.left.title)
+            matcher = Matcher(settings, pairs.shape, device)
             if matcher.device == "cpu":
                 warm_up(display)
         rate, rate_source = _choose_rate(fps, pairs, quiet)

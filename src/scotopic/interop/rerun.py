@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from scotopic.errors import SettingsError
 from scotopic.interop.camera import Camera, as_camera
-from scotopic.matching import Reason
 from scotopic.optional import import_optional
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 
 
 def log_match(

@@ -1,0 +1,395 @@
+"""What most people call: match a pair, match a stream of pairs, fit junctions to one image."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+
+import numpy as np
+
+from scotopic.backends import cpu_backend, cuda_backend
+from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
+from scotopic.errors import InputError
+from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
+from scotopic.io import image_title
+from scotopic.pipelines import run_pipeline
+from scotopic.pipelines.memory import fit_to_memory
+from scotopic.progress import Progress, Share, silent, unheard
+from scotopic.result import Match
+from scotopic.settings import JunctionSettings, Settings, make_settings
+from scotopic.stages.consistency import Reason
+from scotopic.stages.junctions.fit import Junctions, check_fields, fit_fields
+
+if TYPE_CHECKING:
+    from scotopic.depth.completion import Fill
+
+Pair = tuple[Image, Image]
+Fields = tuple[Junctions[np.ndarray], Junctions[np.ndarray]]
+
+
+@overload
+def match(
+    left: Image,
+    right: Image,
+    preset: str | Settings = ...,
+    device: str = ...,
+    *,
+    layout: Literal["HWC", "CHW"] = ...,
+    junctions: Fields | None = ...,
+    fill: Fill | None = ...,
+    progress: Progress = ...,
+    **overrides: Any,
+) -> Match: ...
+@overload
+def match(
+    left: Image, right: Image, preset: str | Settings = ..., device: str = ..., *, layout: Literal["BCHW"], **rest: Any
+) -> list[Match]: ...
+def match(
+    left: Image,
+    right: Image,
+    preset: str | Settings = "best",
+    device: str = "auto",
+    *,
+    layout: Layout = "HWC",
+    junctions: Fields | None = None,
+    fill: Fill | None = None,
+    progress: Progress = silent,
+    **overrides: Any,
+) -> Match | list[Match]:
+    """Match a rectified, noisy stereo pair.
+
+    Parameters
+    ----------
+    left, right
+        Arrays (uint8, uint16 or float in [0, 1]; gray or RGB) or paths, of the same size, ``x_right = x_left - d``.
+        Torch tensors that are on the GPU stay there, and the result is made of such tensors.
+    preset
+        ``"best"``, the most accurate answer that needs no learning; ``"paper"``, the published method to the letter; or
+        ``"fast"``, the same method at a small fraction of the cost. Or a :class:`Settings` object, such as
+        ``result.settings``, to match with the same settings again.
+    device
+        ``"auto"``, ``"cpu"`` or ``"cuda"``. ``auto`` takes the GPU where there is one.
+    layout
+        ``"HWC"`` (or gray ``H x W``), ``"CHW"``, or ``"BCHW"`` for batches of pairs, which give a list of matches.
+    junctions
+        The two views' fields of junctions, where they are known already: to try other matching settings on them, or
+        fitted by other means. Their settings replace the preset's.
+    fill
+        How to make :attr:`Match.filled` other than by planes between boundaries: a callable that takes the denoised
+        left image, the disparity and its confidence, and returns the disparity of every pixel; or the ONNX file of a
+        depth-completion network (see :mod:`scotopic.depth.completion`).
+    progress
+        Called with the stage's name and the share of it that is done.
+    **overrides
+        Any setting of the preset's pipeline by name, such as ``max_disparity=64`` (:mod:`scotopic.settings`).
+
+    Returns
+    -------
+    Match
+        Disparity where it can be trusted, how sure it is, and why not elsewhere. A list of them for a batch.
+
+    Raises
+    ------
+    ScotopicError
+        An input or a setting cannot be used; the message says which, and what to do.
+
+    References
+    ----------
+    Wang, Nguyen, Eom, Xu and Guo, "Non-Learning Low-light Stereo Vision", 2026.
+
+    Examples
+    --------
+    >>> import scotopic
+    >>> scene = scotopic.render_scene(width=192, height=96)
+    >>> noisy = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2)
+    >>> result = scotopic.match(*noisy, preset="fast", max_disparity=32)
+    >>> result.disparity.shape
+    (96, 192)
+    """
+    settings = make_settings(preset, **overrides)
+    if fill is not None:
+        from scotopic.depth.completion import check_fill  # few need it, so it is not imported with the package
+
+        check_fill(fill)
+    if junctions is not None:
+        settings = replace(settings, junctions=junctions[0].settings)
+    device = resolve_device(device, left, right)
+    if layout == "HWC":
+        return _match_one(left, right, settings, device, junctions, fill, progress)
+    lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
+    if len(lefts) != len(rights):
+        raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
+    found = [_match_one(*pair, settings, device, junctions, fill, progress) for pair in zip(lefts, rights, strict=True)]
+    return found if layout == "BCHW" else found[0]
+
+
+def _match_one(
+    left: Image,
+    right: Image,
+    settings: Settings,
+    device: str,
+    junctions: Fields | None,
+    fill: Fill | None,
+    progress: Progress,
+) -> Match:
+    names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
+    images = take_image(left, "left"), take_image(right, "right")
+    check_pair(*images, settings.junctions.patch_size, names=names)
+    settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
+    if junctions is not None:
+        check_fields(junctions, images[0].shape[:2])
+    if any(is_constant(image) for image in images):
+        result = Match.empty(*images, settings, Reason.NO_STRUCTURE)
+    else:
+        if device == "cuda":
+            settings = fit_to_memory(settings, images[0].shape)
+        result = run_pipeline(device, images, settings, junctions=junctions, progress=progress)
+    if fill is not None:
+        from scotopic.depth.completion import complete
+
+        colors, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
+        result = replace(result, completed=complete(fill, colors, disparity, confidence))
+    if is_on_gpu(left):
+        return result.to_device(device)
+    return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
+
+
+def fit_junctions(
+    image: Image,
+    settings: JunctionSettings | None = None,
+    *,
+    device: str = "auto",
+    progress: Share = unheard,
+    name: str = "image",
+) -> Junctions[np.ndarray]:
+    """Fit a field of junctions to one image.
+
+    Parameters
+    ----------
+    image
+        Array (uint8, uint16 or float in [0, 1]; gray or RGB) or path, at least one patch in size. It is padded to whole
+        patches by repeating its edge; the maps are cropped back.
+    settings
+        :class:`~scotopic.settings.JunctionSettings`; the paper's by default.
+    device
+        ``"auto"``, ``"cpu"`` or ``"cuda"``. A tensor that is on the GPU gives a field of tensors there.
+    progress
+        Called with the share done.
+    name
+        What to call the image in errors.
+
+    Returns
+    -------
+    Junctions
+
+    References
+    ----------
+    Verbin and Zickler, "Field of Junctions: Extracting Boundary Structure at Low SNR", ICCV 2021.
+
+    Examples
+    --------
+    >>> import numpy as np, scotopic
+    >>> image = np.zeros((48, 48), np.float32)
+    >>> image[:, 24:] = 1
+    >>> field = scotopic.fit_junctions(image, scotopic.make_settings("fast").junctions)
+    >>> bool(field.boundary_map[24, 24] > 0.5 > field.boundary_map[24, 4])
+    True
+    """
+    settings = settings or JunctionSettings()
+    where = resolve_device(device, image)
+    pixels = take_image(image, name)
+    check_size(pixels.shape, settings.patch_size, name)
+    if where == "cpu":
+        return fit_fields(cpu_backend(), [pixels], settings, progress)[0]
+    backend = cuda_backend()
+    (field,) = fit_fields(backend, [backend.asarray(pixels)], settings, progress)
+    return field if is_on_gpu(image) else field.to_numpy()  # type: ignore[return-value]
+
+
+class Matcher:
+    """Matches a stream of pairs of one size: a camera, a video, a folder of frames.
+
+    What one pair needs is set up once and used again for each. While a pair is matched the next one is read and
+    prepared; on a GPU, upload, work and download of neighboring pairs overlap, and ``paper`` and ``fast`` are recorded
+    once as a CUDA graph, so that their many small steps cost no launches.
+
+    Parameters
+    ----------
+    preset
+        As for :func:`scotopic.match`; ``"fast"`` for the highest rate.
+    shape
+        Of every image: ``(height, width)``, gray, or ``(height, width, channels)``. That of the first pair by default.
+    device
+        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    **overrides
+        As for :func:`scotopic.match`.
+
+    Examples
+    --------
+    >>> import scotopic
+    >>> scene = scotopic.render_scene(width=96, height=64)
+    >>> frames = [scotopic.simulate_pair(scene.left, scene.right, 2, 2, seed=seed) for seed in range(3)]
+    >>> matcher = scotopic.Matcher("fast", scene.left.shape, max_disparity=16)
+    >>> [result.disparity.shape for result in matcher.run(frames)]
+    [(64, 96), (64, 96), (64, 96)]
+    """
+
+    def __init__(
+        self,
+        preset: str | Settings = "best",
+        shape: tuple[int, ...] | None = None,
+        device: str = "auto",
+        **overrides: Any,
+    ) -> None:
+        self.device = resolve_device(device)
+        self.settings = make_settings(preset, **overrides)
+        self.shape: tuple[int, int, int] | None = None
+        self._runner: _Runner | None = None
+        if shape is not None:
+            self._fix_shape(_full_shape(shape))
+
+    def _fix_shape(self, shape: tuple[int, int, int]) -> None:
+        check_size(shape, self.settings.junctions.patch_size, "shape")
+        self.shape = shape
+        self.settings = replace(self.settings, matching=self.settings.matching.for_width(shape[1]))
+
+    def run(self, pairs: Iterable[Any], layout: Layout = "HWC") -> Generator[Match, None, None]:
+        """Yield the match of each pair, in order.
+
+        Parameters
+        ----------
+        pairs
+            Of arrays, paths or tensors, as :func:`scotopic.match` takes them. Read two pairs ahead.
+        layout
+            ``"HWC"``, ``"CHW"``, or ``"BCHW"``: then each item is two batches, and each of their pairs gives a match.
+
+        Raises
+        ------
+        InputError
+            A pair cannot be used; the message says which. The pairs before it have been yielded.
+        Exception
+            Whatever ``pairs`` raises, after the pairs before it.
+        """
+        waiting: list[Any] = []
+        failure: Exception | None = None
+        with closing(self._prepared(_in_layout(pairs, layout))) as prepared:
+            while True:
+                try:
+                    images = next(prepared, None)
+                except Exception as error:  # of the source: what came before it is still matched
+                    failure = error
+                    break
+                if images is None:
+                    break
+                waiting.append(self._begin(images))
+                if len(waiting) > 1:
+                    yield self._end(*waiting.pop(0))
+        while waiting:
+            yield self._end(*waiting.pop(0))
+        if failure is not None:
+            raise failure
+
+    def _prepared(self, pairs: Iterable[Any]) -> Generator[list[Any], None, None]:
+        """Yield checked images, each pair taken from the iterable while the one before it is matched."""
+        source = enumerate(pairs)
+
+        def next_pair() -> list[Any] | None:
+            item = next(source, None)
+            return None if item is None else self._take(*item)
+
+        with ThreadPoolExecutor(1, "scotopic-pairs") as reader:
+            coming = reader.submit(next_pair)
+            while (images := coming.result()) is not None:
+                coming = reader.submit(next_pair)
+                yield images
+
+    def _take(self, number: int, pair: Any) -> list[Any]:
+        try:
+            left, right = pair
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"Pair {number} is a {type(pair).__name__}; give pairs (left, right) of images."
+            ) from error
+        try:
+            images = [take_image(left, "left"), take_image(right, "right")]
+            if self.device == "cpu":
+                images = list(to_numpy(*images))
+            check_pair(images[0], images[1], self.settings.junctions.patch_size)
+        except InputError as error:
+            raise InputError(f"Pair {number}: {error}") from error
+        found = tuple(images[0].shape)
+        if self.shape is None:
+            self._fix_shape(found)
+        if found != self.shape:
+            raise InputError(
+                f"Pair {number} has images of shape {found}, but this Matcher was made for {self.shape}. Resize them, "
+                "or make another Matcher."
+            )
+        return images
+
+    def _begin(self, images: list[Any]) -> tuple[list[Any], Any]:
+        """Start on a pair; return what :meth:`_end` needs. There is nothing to match in a view of one color."""
+        if self._runner is None:
+            self._runner = self._new_runner()
+        return images, None if any(is_constant(image) for image in images) else self._runner.begin(images)
+
+    def _end(self, images: list[Any], ticket: Any) -> Match:
+        if ticket is None:
+            empty = Match.empty(images[0], images[1], self.settings, Reason.NO_STRUCTURE)
+            return empty.to_device(self.device) if is_on_gpu(images[0]) else empty
+        assert self._runner is not None
+        return replace(self._runner.end(ticket), left_image=images[0], right_image=images[1])
+
+    def _new_runner(self) -> _Runner:
+        if self.device == "cpu":
+            return _CpuRunner(self.settings)
+        from scotopic.pipelines.cuda_graph import GraphRunner
+
+        assert self.shape is not None
+        return GraphRunner(self.shape, self.settings)
+
+
+class _Runner(Protocol):
+    """Matches pairs of one shape: begins with one, and later ends with its ticket."""
+
+    def begin(self, images: list[Any]) -> Any: ...
+
+    def end(self, ticket: Any) -> Match: ...
+
+
+class _CpuRunner:
+    """The CPU has nothing to overlap with but itself: a pair is matched when it is asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def begin(self, images: list[Any]) -> list[Any]:
+        return images
+
+    def end(self, images: list[Any]) -> Match:
+        return run_pipeline("cpu", images, self._settings)
+
+
+def _in_layout(pairs: Iterable[Any], layout: Layout) -> Iterable[Any]:
+    """Yield pairs of images ``(H, W, C)``."""
+    if layout == "HWC":
+        yield from pairs
+        return
+    for left, right in pairs:
+        yield from zip(split_layout(left, layout, "left"), split_layout(right, layout, "right"), strict=True)
+
+
+def _full_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return ``(height, width, channels)``."""
+    sizes = tuple(shape) if isinstance(shape, Iterable) else ()
+    full = (*sizes, 1) if len(sizes) == 2 else sizes
+    is_whole = all(isinstance(length, int) and length > 0 for length in full)
+    if len(full) != 3 or not is_whole or full[2] not in (1, 3):
+        raise InputError(
+            f"{shape!r} is not the shape of an image: give (height, width) or (height, width, channels) with 1 or 3 "
+            "channels."
+        )
+    return full

@@ -1,0 +1,79 @@
+"""Evidence on the CPU: calls of ``evidence_kernels.py`` between NumPy and OpenCV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scotopic.backends.cpu import evidence_kernels as kernels
+from scotopic.backends.cpu.images import CpuImages
+from scotopic.backends.gaussian import cascade_blurs
+from scotopic.backends.protocol import Features, PatchFilter
+from scotopic.progress import Share
+from scotopic.settings import PlaneSettings
+
+
+class CpuEvidence(CpuImages):
+    """Implements the evidence of :class:`~scotopic.backends.protocol.Backend`."""
+
+    def filter_similar_patches(
+        self, image: np.ndarray, pilot: np.ndarray, variance: float, tables: PatchFilter
+    ) -> np.ndarray:
+        size, stride, (height, width, channels) = tables.size, tables.stride, image.shape
+        padding = ((0, 0), (0, height % stride), (0, width % stride))
+        noisy, clear = (np.pad(np.moveaxis(each, -1, 0), padding, mode="edge") for each in (image, pilot))
+        rows, columns = (np.arange(0, length - size + 1, stride) for length in noisy.shape[1:])
+        groups = kernels.find_groups(clear, rows, columns, size, tables.count, tables.reach).reshape(-1, tables.count)
+        transform = tables.along_patch.astype(np.float32)
+        window = tables.window.astype(np.float32).reshape(size, size)
+        first = np.empty((len(groups), size**2), np.float32)
+        confidence = np.empty((len(rows), len(columns)), np.float32)
+        out = np.empty_like(noisy)
+        for c in range(channels):
+            frequencies = (_transform_patches(each[c], transform, size) for each in (noisy, clear))
+            kernels.filter_groups(groups, *frequencies, np.float32(variance), first, confidence.reshape(-1))
+            patches = (first @ transform).reshape(len(rows), len(columns), size, size)
+            total, weight = np.zeros_like(noisy[c]), np.zeros_like(noisy[c])
+            for i, j in np.ndindex(size, size):
+                # Pixels at one place in their patches: one of each patch.
+                there = slice(i, i + stride * len(rows), stride), slice(j, j + stride * len(columns), stride)
+                total[there] += confidence * window[i, j] * patches[:, :, i, j]
+                weight[there] += confidence * window[i, j]
+            out[c] = total / weight
+        return np.ascontiguousarray(np.moveaxis(out[:, :height, :width], 0, -1))
+
+    def build_volume(self, features: Sequence[Features[np.ndarray]], disparities: range, progress: Share) -> np.ndarray:
+        volume = np.zeros((len(disparities), *features[0].left.shape[1:]), np.float32)
+        blurs = cascade_blurs([each.window for each in features])
+        for k, d in enumerate(disparities):
+            plane = volume[k]
+            for each, sigma in zip(features, blurs, strict=True):
+                kernels.add_products(each.left, each.right, d, plane)
+                plane[:] = self.blur(plane, sigma)
+            progress((k + 1) / len(disparities))
+        return volume
+
+    def volume_spread(self, volume: np.ndarray) -> float:
+        total = float(kernels.spread_of_rows(volume).sum())
+        return total / float(volume.shape[1] * volume.shape[2])
+
+    def quantize_costs(self, volume: np.ndarray, step: float, max_cost: int, shear_from: int | None) -> np.ndarray:
+        is_left = shear_from is None
+        return np.asarray(kernels.quantize(volume, np.float32(1 / step), max_cost, shear_from or 0, is_left))
+
+    def quantize_costs_along(self, volume: np.ndarray, step: float, max_cost: int, start: np.ndarray) -> np.ndarray:
+        return np.asarray(kernels.quantize_along(volume, np.float32(1 / step), max_cost, start))
+
+    def fit_planes(
+        self, disparity: np.ndarray, weights: np.ndarray, present: np.ndarray, planes: PlaneSettings, spacing: int
+    ) -> np.ndarray:
+        return np.asarray(
+            kernels.fit_planes(disparity, weights, present, planes.sigma, planes.tau, planes.ridge, spacing)
+        )
+
+
+def _transform_patches(plane: np.ndarray, transform: np.ndarray, size: int) -> np.ndarray:
+    """Return the frequencies of every patch of a plane, ``(patches, size^2)``."""
+    patches = np.lib.stride_tricks.sliding_window_view(plane, (size, size)).reshape(-1, size**2)
+    return np.asarray(patches @ transform.T)

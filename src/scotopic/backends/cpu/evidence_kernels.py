@@ -1,0 +1,230 @@
+"""Numba kernels of the evidence: groups of patches, products of features, quantized costs, planes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, int64, njit, prange
+
+# Fast math assumes finite numbers, so nothing here is infinite.
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+_FARTHEST = float32(3e38)
+
+
+@njit(parallel=True, **_FAST)
+def find_groups(pilot, rows, columns, size, count, reach):
+    """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
+
+    A row of patches at a time: for each offset the squared differences are summed down the patches' rows, then along.
+    """
+    channels, height, width = pilot.shape
+    last_y, last_x = height - size, width - size
+    out = np.empty((rows.size, columns.size, count), np.int32)
+    for i in prange(rows.size):
+        top = rows[i]
+        nearest = np.full((columns.size, count), _FARTHEST, np.float32)
+        down = np.empty(width, np.float32)
+        nearest[:, 0] = -1.0
+        for j in range(columns.size):
+            out[i, j, :] = top * (last_x + 1) + columns[j]
+        for dy in range(max(-reach, -top), min(reach, last_y - top) + 1):
+            for dx in range(-reach, reach + 1):
+                if dy == 0 and dx == 0:
+                    continue
+                first, stop = max(0, -dx), min(width, width - dx)
+                down[:] = 0.0
+                for c in range(channels):
+                    for y in range(top, top + size):
+                        here, there = pilot[c, y], pilot[c, y + dy]
+                        for x in range(first, stop):
+                            off = here[x] - there[x + dx]
+                            down[x] += off * off
+                for j in range(columns.size):
+                    left = columns[j]
+                    if left + dx < 0 or left + dx > last_x:
+                        continue
+                    apart = float32(0.0)
+                    for x in range(left, left + size):
+                        apart += down[x]
+                    far = nearest[j]
+                    if apart < far[count - 1]:
+                        k = count - 1
+                        while far[k - 1] > apart:
+                            far[k], out[i, j, k] = far[k - 1], out[i, j, k - 1]
+                            k -= 1
+                        far[k], out[i, j, k] = apart, (top + dy) * (last_x + 1) + left + dx
+    return out
+
+
+@njit(**_FAST)
+def _hadamard(group):
+    """The transform along the first axis, in place, but for the factor ``1 / sqrt(count)``."""
+    count, length = group.shape
+    step = 1
+    while step < count:
+        for start in range(0, count, 2 * step):
+            for k in range(start, start + step):
+                for f in range(length):
+                    a, b = group[k, f], group[k + step, f]
+                    group[k, f], group[k + step, f] = a + b, a - b
+        step *= 2
+
+
+@njit(parallel=True, **_FAST)
+def filter_groups(groups, noisy, clear, variance, first, confidence):
+    """The filtered first patch of each group, as frequencies, and one over the noise left in it.
+
+    ``noisy`` and ``clear`` hold the frequencies of every patch of the image and of the pilot.
+    """
+    patches, count = groups.shape
+    length = noisy.shape[1]
+    # Unscaled transforms are sqrt(count) times too large, their squares count times.
+    noise = variance * float32(count)
+    for i in prange(patches):
+        y, p = np.empty((count, length), np.float32), np.empty((count, length), np.float32)
+        for k in range(count):
+            y[k], p[k] = noisy[groups[i, k]], clear[groups[i, k]]
+        _hadamard(y)
+        _hadamard(p)
+        left = float32(0.0)
+        first[i, :] = 0.0
+        for k in range(count):
+            for f in range(length):
+                square = p[k, f] * p[k, f]
+                gain = square / (square + noise)
+                left += gain * gain
+                first[i, f] += gain * y[k, f]
+        for f in range(length):
+            first[i, f] /= float32(count)
+        confidence[i] = float32(1.0) / max(left, float32(1.0))
+
+
+@njit(parallel=True, **_FAST)
+def add_products(left, right, shift, out):
+    """``out(y, x) += sum over features of left(y, x) * right(y, x - shift)``, the last columns repeated."""
+    features, height, width = left.shape
+    for y in prange(height):
+        line = out[y]
+        for f in range(features):
+            a, b = left[f, y], right[f, y]
+            first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
+            for x in range(first):
+                line[x] += a[x] * b[0]
+            for x in range(first, last):
+                line[x] += a[x] * b[x - shift]
+            for x in range(max(first, last), width):
+                line[x] += a[x] * b[width - 1]
+
+
+@njit(parallel=True, **_FAST)
+def spread_of_rows(volume):
+    """Sum along each row of pixels of the standard deviation over disparity."""
+    candidates, height, width = volume.shape
+    out = np.zeros(height)
+    for y in prange(height):
+        total, square = np.zeros(width), np.zeros(width)
+        for k in range(candidates):
+            for x in range(width):
+                total[x] += volume[k, y, x]
+        for x in range(width):
+            total[x] /= candidates
+        for k in range(candidates):
+            for x in range(width):
+                off = volume[k, y, x] - total[x]
+                square[x] += off * off
+        for x in range(width):
+            out[y] += (square[x] / candidates) ** 0.5
+    return out
+
+
+@njit(parallel=True, **_FAST)
+def quantize(volume, scale, max_cost, first, is_left):
+    """Costs above each pixel's lowest, times ``scale``, rounded: ``(H, W, D)``; sheared for the right view."""
+    candidates, height, width = volume.shape
+    out = np.empty((height, width, candidates), np.int16)
+    for y in prange(height):
+        row = np.empty((width, candidates), np.float32)
+        for k in range(candidates):
+            shift = 0 if is_left else int64(first) + k
+            line = volume[k, y]
+            for x in range(width):
+                row[x, k] = line[min(max(x + shift, 0), width - 1)]
+        for x in range(width):
+            costs = row[x]
+            lowest = costs[0]
+            for k in range(candidates):
+                lowest = min(lowest, costs[k])
+            for k in range(candidates):
+                value = np.floor((costs[k] - lowest) * scale + float32(0.5))
+                out[y, x, k] = np.int16(min(value, float32(max_cost)))
+    return out
+
+
+@njit(parallel=True, **_FAST)
+def quantize_along(volume, scale, max_cost, start):
+    """Costs above each pixel's lowest, counted from its own first candidate ``start``: ``(H, W, D)``."""
+    candidates, height, width = volume.shape
+    out = np.empty((height, width, candidates), np.int16)
+    for y in prange(height):
+        row = np.empty((width, candidates), np.float32)
+        for k in range(candidates):
+            line = volume[k, y]
+            for x in range(width):
+                row[x, k] = line[x]
+        for x in range(width):
+            costs = row[x]
+            lowest, highest = costs[0], costs[0]
+            for k in range(candidates):
+                lowest, highest = min(lowest, costs[k]), max(highest, costs[k])
+            for k in range(candidates):
+                place = int64(start[y, x]) + k
+                value = costs[place] if 0 <= place < candidates else highest
+                out[y, x, k] = np.int16(min(np.floor((value - lowest) * scale + float32(0.5)), float32(max_cost)))
+    return out
+
+
+@njit(parallel=True, **_FAST)
+def fit_planes(disparity, weights, present, sigma, tau, ridge, spacing):
+    """One round of local planes; see ``stages/surfaces.py``."""
+    height, width = disparity.shape
+    out = np.empty((height, width), np.float32)
+    reach = 2 * int64(sigma)
+    count = 2 * reach // spacing + 1
+    bell = np.empty(count, np.float32)
+    for k in range(count):
+        offset = k * spacing - reach
+        bell[k] = np.exp(-offset * offset / (2 * sigma * sigma))
+    sharpness = float32(-0.5 / (tau * tau))
+    for i in prange(height):
+        for j in range(width):
+            s0, sx, sy, sxx, sxy, syy = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            t0, tx, ty = 0.0, 0.0, 0.0
+            here = present[i, j]
+            for p in range(count):
+                y = p * spacing - reach
+                if i + y < 0 or i + y >= height:
+                    continue
+                for q in range(count):
+                    x = q * spacing - reach
+                    if j + x < 0 or j + x >= width:
+                        continue
+                    jump = present[i + y, j + x] - here
+                    w = weights[i + y, j + x] * bell[p] * bell[q] * np.exp(sharpness * jump * jump)
+                    e = disparity[i + y, j + x] - here
+                    s0 += w
+                    sx += w * x
+                    sy += w * y
+                    sxx += w * x * x
+                    sxy += w * x * y
+                    syy += w * y * y
+                    t0 += w * e
+                    tx += w * x * e
+                    ty += w * y * e
+            mx, my, level = sx / s0, sy / s0, t0 / s0
+            a, b, c = sxx / s0 - mx * mx + ridge, sxy / s0 - mx * my, syy / s0 - my * my + ridge
+            px, py = tx / s0 - mx * level, ty / s0 - my * level
+            determinant = a * c - b * b
+            gx, gy = (px * c - py * b) / determinant, (py * a - px * b) / determinant
+            out[i, j] = here + level - gx * mx - gy * my
+    return out

@@ -1,0 +1,41 @@
+"""Image operations on the CPU: OpenCV's filters and NumPy."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from scotopic.backends.gaussian import gaussian_kernel
+from scotopic.backends.protocol import Floats
+
+
+class CpuImages:
+    """Implements the image operations of :class:`~scotopic.backends.protocol.Backend`."""
+
+    def blur(self, image: np.ndarray, sigma: float) -> np.ndarray:
+        kernel = gaussian_kernel(sigma)
+        out = cv2.sepFilter2D(image, -1, kernel, kernel, borderType=cv2.BORDER_REFLECT_101)
+        return np.asarray(out, np.float32).reshape(image.shape)
+
+    def resize_linear(self, values: np.ndarray, factor: int) -> np.ndarray:
+        size = (values.shape[1] * factor, values.shape[0] * factor)
+        return np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_LINEAR))
+
+    def quantile(self, values: np.ndarray, q: float) -> float:
+        return float(np.quantile(values, q))
+
+    def second_moments(self, left: np.ndarray, right: np.ndarray) -> Floats:
+        # Written out, here and below: a product of matrices adds in an order that depends on its threads.
+        channels = left.shape[2]
+        total = np.zeros((channels, channels))
+        for image in (left, right):
+            for i in range(channels):
+                for j in range(i, channels):
+                    total[i, j] += np.mean(image[..., i] * image[..., j], dtype=np.float64) / 2
+                    total[j, i] = total[i, j]
+        return total
+
+    def mix_channels(self, image: np.ndarray, matrix: Floats) -> np.ndarray:
+        rows, columns = matrix.shape
+        sums = [sum(image[..., i] * np.float32(matrix[i, j]) for i in range(rows)) for j in range(columns)]
+        return np.stack(sums, axis=-1).astype(np.float32)

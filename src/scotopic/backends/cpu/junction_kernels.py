@@ -1,0 +1,608 @@
+"""Numba kernels of the field of junctions: the search step, the refinement step and the global maps.
+
+The mathematics is explained in ``stages/junctions``; this file holds the same functions arranged for speed. Three ideas
+carry it:
+
+* With closed-form colors the objective of a patch is a function of a few sums over its pixels: of ``p``, ``w``,
+  ``p^2``, ``p w``, ``w^2``, ``p J`` and ``w J``, where ``p = h(d13)``, ``q = h(d42)``, ``w = p q`` (so ``u1 = 1 - p``,
+  ``u2 = p - w``, ``u3 = w``) and ``J = I + lc G``. One pass over the pixels, nothing stored beyond the patch.
+* The pixels of a patch are one flat array, so that the compiler fills whole vector registers for any patch size.
+* Maps are summed in a fixed order whatever the number of threads: patches that are written at the same time never
+  overlap (see ``_blocks``).
+
+Pixels are float32; parameters, and everything done once per patch, are float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float32, njit, prange
+
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+# Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
+# its own way, and which one a kernel calls depends on whether it was compiled in this process or loaded from the cache.
+_INLINE: dict[str, Any] = {**_FAST, "forceinline": True}
+
+_TWO_PI = 2 * math.pi
+_NEVER = 1e300  # fast math assumes finite numbers
+
+# atan(z)/pi on [0, 1] as an odd polynomial, minimax, largest error 8e-8.
+_A0, _A1, _A2, _A3 = float32(0.31830865), float32(-0.10605248), float32(0.06305023), float32(-0.04212303)
+_A4, _A5, _A6 = float32(0.02534500), float32(-0.01069655), float32(0.00216826)
+_ZERO, _HALF, _ONE, _TWO = float32(0), float32(0.5), float32(1), float32(2)
+_TINY = float32(1e-12)
+
+# One geometry: two pairs of lines (A, B), each line three coefficients over x, y, 1; then the sign of the pair.
+# All in units of eta, sign and lift folded in, so that sign * d / eta = min(A, B).
+_GEOMETRY, _PAIR = 14, 7
+
+
+class Shape(NamedTuple):
+    """What the shape of a junction depends on, as the kernels use it; see :func:`junction_shape`."""
+
+    per_eta: float  #: ``1 / eta``
+    lift: float
+    color_floor: float
+    sharpness: np.float32  #: ``(eta / delta)^2``
+    step_slope: np.float32  #: ``1 / (pi eta)``
+    boundary_slope: float  #: ``4 eta / delta^2``
+
+
+def junction_shape(eta: float, delta: float, lift: float, color_floor: float) -> Shape:
+    """Return the constants of a junction as the kernels use them."""
+    return Shape(
+        1 / eta,
+        lift,
+        color_floor,
+        np.float32((eta / delta) ** 2),
+        np.float32(1 / (math.pi * eta)),
+        2 * 2 * eta / (delta * delta),
+    )
+
+
+@njit(**_INLINE)
+def _soft_step(d, sign, size, reciprocal):
+    """``h(sign d)`` of a distance in units of eta, given ``|d|`` and ``1/|d|`` (one division serves two steps)."""
+    z = min(size, reciprocal)
+    s = z * z
+    t = z * (_A0 + s * (_A1 + s * (_A2 + s * (_A3 + s * (_A4 + s * (_A5 + s * _A6))))))
+    v = t if size <= _ONE else _HALF - t
+    return _HALF + sign * math.copysign(v, d)
+
+
+@njit(**_INLINE)
+def _lift_of(opening, lift):
+    """Lift ``lift (D/pi - 1)^35`` and its derivative by ``D``."""
+    v = opening / math.pi - 1.0
+    v2 = v * v
+    v4 = v2 * v2
+    v8 = v4 * v4
+    v16 = v8 * v8
+    v34 = v16 * v16 * v2
+    return lift * v34 * v, lift * 35.0 / math.pi * v34
+
+
+@njit(**_INLINE)
+def _wrap(angle):
+    return angle - _TWO_PI * math.floor(angle / _TWO_PI)
+
+
+@njit(**_INLINE)
+def _sort_three(t, order):
+    """Wrap and sort three angles in place, with ``order[i]`` the parameter that the i-th sorted angle came from."""
+    for i in range(3):
+        t[i] = _wrap(t[i])
+        order[i] = i
+    for i, j in ((0, 1), (1, 2), (0, 1)):
+        if t[i] > t[j]:
+            t[i], t[j] = t[j], t[i]
+            order[i], order[j] = order[j], order[i]
+
+
+@njit(**_INLINE)
+def _set_line(g, at, scale, angle, x0, y0, lift):
+    s, c = math.sin(angle), math.cos(angle)
+    g[at] = -s * scale
+    g[at + 1] = c * scale
+    g[at + 2] = (s * x0 - c * y0) * scale + lift
+
+
+@njit(**_INLINE)
+def _set_pair(g, at, angle_a, angle_b, x0, y0, shape):
+    opening = _wrap(angle_b - angle_a)
+    sign = 1.0 if opening < math.pi else -1.0
+    lift = sign * _lift_of(opening, shape.lift)[0] * shape.per_eta
+    _set_line(g, at, sign * shape.per_eta, angle_a, x0, y0, lift)
+    _set_line(g, at + 3, -sign * shape.per_eta, angle_b, x0, y0, lift)
+    g[at + 6] = sign
+
+
+@njit(**_INLINE)
+def _set_geometry(g, t, x0, y0, shape):
+    """Fill ``g`` from sorted angles: pair (1, 3) then pair (4, 2)."""
+    t4 = 0.5 * (t[0] + t[2]) + (math.pi if t[0] < t[2] else 0.0)
+    _set_pair(g, 0, t[0], t[2], x0, y0, shape)
+    _set_pair(g, _PAIR, t4, t[1], x0, y0, shape)
+
+
+@njit(**_INLINE)
+def _draw(g, x, y, d13, d42, p, w):
+    """Fill ``p = h(d13)`` and ``w = h(d13) h(d42)`` over the pixels; and the distances, in eta, times their sign."""
+    a0, a1, a2, b0, b1, b2, sign_a = g[0], g[1], g[2], g[3], g[4], g[5], g[6]
+    c0, c1, c2, e0, e1, e2, sign_c = g[7], g[8], g[9], g[10], g[11], g[12], g[13]
+    for i in range(x.size):
+        d = min(a0 * x[i] + a1 * y[i] + a2, b0 * x[i] + b1 * y[i] + b2)
+        e = min(c0 * x[i] + c1 * y[i] + c2, e0 * x[i] + e1 * y[i] + e2)
+        size_d, size_e = abs(d) + _TINY, abs(e) + _TINY
+        inverse = _ONE / (size_d * size_e)
+        step = _soft_step(d, sign_a, size_d, inverse * size_e)
+        d13[i], d42[i] = d, e
+        p[i] = step
+        w[i] = step * _soft_step(e, sign_c, size_e, inverse * size_d)
+
+
+@njit(**_INLINE)
+def _draw_boundary(g, d13, d42, b, sharpness):
+    """Fill ``b`` over the pixels, from the distances of ``_draw``."""
+    sign = g[6]
+    for i in range(b.size):
+        d = sign * d13[i]
+        m = -d if d < _ZERO else min(d, abs(d42[i]))
+        b[i] = _ONE / (_ONE + sharpness * m * m)
+
+
+@njit(**_INLINE)
+def _sum_shapes(p, w, sums):
+    """Sums of ``p``, ``w``, ``p^2``, ``p w``, ``w^2`` into ``sums[:5]``."""
+    sp = sw = spp = spw = sww = _ZERO
+    for i in range(p.size):
+        sp += p[i]
+        sw += w[i]
+        spp += p[i] * p[i]
+        spw += p[i] * w[i]
+        sww += w[i] * w[i]
+    sums[0], sums[1], sums[2], sums[3], sums[4] = sp, sw, spp, spw, sww
+
+
+@njit(**_INLINE)
+def _sum_colors(p, w, target, sums):
+    """Sums of ``p J`` and ``w J`` of channel c into ``sums[5 + 2c]``, ``sums[6 + 2c]``."""
+    for c in range(target.shape[0]):
+        j = target[c]
+        sp = sw = _ZERO
+        for i in range(p.size):
+            sp += p[i] * j[i]
+            sw += w[i] * j[i]
+        sums[5 + 2 * c], sums[6 + 2 * c] = sp, sw
+
+
+@njit(**_INLINE)
+def _sum_squares(b, boundary):
+    total = _ZERO
+    for i in range(b.size):
+        total += (b[i] - boundary[i]) * (b[i] - boundary[i])
+    return total
+
+
+@njit(**_INLINE)
+def _wedge_moments(sums, n, s, q):
+    """``S_k = sum u_k`` and ``Q_kl = sum u_k u_l`` from the sums of p and w."""
+    sp, sw, spp, spw, sww = sums[0], sums[1], sums[2], sums[3], sums[4]
+    s[0], s[1], s[2] = n - sp, sp - sw, sw
+    q[0, 0] = n - 2 * sp + spp
+    q[1, 1] = spp - 2 * spw + sww
+    q[2, 2] = sww
+    q[0, 1] = q[1, 0] = sp - sw - spp + spw
+    q[0, 2] = q[2, 0] = sw - spw
+    q[1, 2] = q[2, 1] = spw - sww
+
+
+@njit(**_INLINE)
+def _shape_value(sums, n, channels, color_weight, floor, s, q):
+    """What of ``N x`` (data term + lc term) depends on the junction; the rest is constant over the candidates.
+
+    ``J`` is centered on the patch (it sums to zero), which keeps float32 sums accurate and changes no wedge's residual.
+    """
+    _wedge_moments(sums, n, s, q)
+    value = 0.0
+    for c in range(channels):
+        v0, v1, v2 = -sums[5 + 2 * c], sums[5 + 2 * c] - sums[6 + 2 * c], sums[6 + 2 * c]
+        c0 = v0 / ((1 + color_weight) * s[0] + floor)
+        c1 = v1 / ((1 + color_weight) * s[1] + floor)
+        c2 = v2 / ((1 + color_weight) * s[2] + floor)
+        value += (
+            c0 * c0 * (q[0, 0] + color_weight * s[0])
+            + c1 * c1 * (q[1, 1] + color_weight * s[1])
+            + c2 * c2 * (q[2, 2] + color_weight * s[2])
+            + 2 * (c0 * c1 * q[0, 1] + c0 * c2 * q[0, 2] + c1 * c2 * q[1, 2])
+            - 2 * (c0 * v0 + c1 * v1 + c2 * v2)
+        )
+    return value
+
+
+@njit(**_INLINE)
+def _cut(plane, row, column, size, out):
+    """Copy a patch of a plane into the flat ``out``."""
+    for i in range(size):
+        source, line = plane[row + i, column : column + size], out[i * size : (i + 1) * size]
+        for j in range(size):
+            line[j] = source[j]
+
+
+@njit(**_INLINE)
+def _target(image, color_map, row, column, size, color_weight, out, scratch, mean):
+    """Fill ``out`` with the centered ``J = I + lc G`` of a patch and ``mean`` with the color it was centered on."""
+    weight = float32(color_weight)
+    for c in range(out.shape[0]):
+        j, color = out[c], scratch[c]
+        _cut(image[c], row, column, size, j)
+        if color_weight > 0:
+            _cut(color_map[c], row, column, size, color)
+            for i in range(j.size):
+                j[i] += weight * color[i]
+        total = _ZERO
+        for i in range(j.size):
+            total += j[i]
+        center = total / float32(j.size)
+        for i in range(j.size):
+            j[i] -= center
+        mean[c] = center / (1 + color_weight)
+
+
+@njit(**_INLINE)
+def _pixels(axis):
+    n = axis.size
+    x, y = np.empty(n * n, axis.dtype), np.empty(n * n, axis.dtype)
+    for i in range(n):
+        for j in range(n):
+            x[i * n + j] = axis[j]
+            y[i * n + j] = axis[i]
+    return x, y
+
+
+@njit(**_INLINE)
+def _plane(n):
+    return np.empty(n, np.float32)
+
+
+@njit(parallel=True, **_FAST)
+def search_step(
+    parameters, active, image, boundary_map, color_map, axis, stride, boundary_weight, color_weight, angle_offsets,
+    vertex_offsets, shape,
+):  # fmt: skip
+    """One step of coordinate descent for the listed patches, in place; returns which of them moved.
+
+    Parameters
+    ----------
+    parameters : (rows, cols, 5) float64
+    active : (n,) int64, flat indices into the patch grid
+    image, color_map : (C, H, W) float32; boundary_map : (H, W) float32
+    axis : (R,) float32, the coordinates of a patch's pixels along one side
+    """
+    size, channels, columns = axis.size, image.shape[0], parameters.shape[1]
+    n = float(size * size)
+    x, y = _pixels(axis)
+    moved = np.zeros(active.size, np.bool_)
+    for a in prange(active.size):
+        row, column = active[a] // columns, active[a] % columns
+        target, scratch = np.empty((channels, x.size), np.float32), np.empty((channels, x.size), np.float32)
+        boundary, b, d13, d42, p, w = (
+            _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size)
+        )  # fmt: skip
+        g, sums, mean = np.empty(_GEOMETRY, np.float32), np.empty(5 + 2 * channels), np.empty(channels)
+        s, q = np.empty(3), np.empty((3, 3))
+        angles, order = np.empty(3), np.empty(3, np.int64)
+        best, trial = parameters[row, column].copy(), np.empty(5)
+
+        _target(image, color_map, row * stride, column * stride, size, color_weight, target, scratch, mean)
+        if boundary_weight > 0:
+            _cut(boundary_map, row * stride, column * stride, size, boundary)
+        for search in range(8):
+            start = best.copy()
+            lowest = _NEVER
+            offsets = angle_offsets if search < 3 else vertex_offsets
+            for k in range(offsets.size):
+                trial[:] = start
+                if search < 5:
+                    trial[search] += offsets[k]
+                else:
+                    trial[3] += math.cos(start[search - 5]) * offsets[k]
+                    trial[4] += math.sin(start[search - 5]) * offsets[k]
+                angles[:] = trial[:3]
+                _sort_three(angles, order)
+                _set_geometry(g, angles, trial[3], trial[4], shape)
+                _draw(g, x, y, d13, d42, p, w)
+                _sum_shapes(p, w, sums)
+                _sum_colors(p, w, target, sums)
+                value = _shape_value(sums, n, channels, color_weight, shape.color_floor, s, q)
+                if boundary_weight > 0:
+                    _draw_boundary(g, d13, d42, b, shape.sharpness)
+                    value += boundary_weight * _sum_squares(b, boundary)
+                if value < lowest:
+                    lowest = value
+                    best[:] = trial
+        for k in range(5):
+            moved[a] |= best[k] != parameters[row, column, k]
+        parameters[row, column] = best
+    return moved
+
+
+@njit(**_INLINE)
+def _colors_and_slopes(sums, n, color_weight, floor, mean, colors, slopes, s, q):
+    """Colors of the wedges (centered), and the slope of the objective by each wedge's indicator.
+
+    For a pixel with centered target J and reconstruction ``r = sum_l u_l c_l`` the slope by ``u_k`` is
+    ``slopes[k, C] + sum_ch slopes[k, ch] J + 2 c_k r``. The colors depend on the indicators too, so with
+    ``a_k = (1 + lc) S_k`` and ``e_k`` the slope by ``c_k`` (zero only for wedges that do not blend into each other),
+    ``slopes[k, ch] = -2 c_k + e_k / a_k`` and ``slopes[k, C] = sum_ch lc c_k^2 - (1 + lc) e_k c_k / a_k``.
+    """
+    channels = mean.size
+    _wedge_moments(sums, n, s, q)
+    v = np.empty(3)
+    for k in range(3):
+        slopes[k, channels] = 0.0
+    for c in range(channels):
+        v[0], v[1], v[2] = -sums[5 + 2 * c], sums[5 + 2 * c] - sums[6 + 2 * c], sums[6 + 2 * c]
+        for k in range(3):
+            colors[k, c] = v[k] / ((1 + color_weight) * s[k] + floor)
+        for k in range(3):
+            weight = (1 + color_weight) * s[k] + floor
+            by_color = 2 * color_weight * s[k] * colors[k, c] - 2 * v[k]
+            for m in range(3):
+                by_color += 2 * q[k, m] * colors[m, c]
+            slopes[k, c] = by_color / weight - 2 * colors[k, c]
+            slopes[k, channels] += (
+                color_weight * colors[k, c] * colors[k, c] - (1 + color_weight) * by_color * colors[k, c] / weight
+            )
+
+
+@njit(**_INLINE)
+def _paint(p, w, colors, mean, painted):
+    """Fill ``painted``, ``(C, n)``, with the reconstruction ``sum_k u_k c_k``."""
+    for c in range(mean.size):
+        c0 = float32(colors[0, c] + mean[c])
+        c1, c2 = float32(colors[1, c] - colors[0, c]), float32(colors[2, c] - colors[1, c])
+        row = painted[c]
+        for i in range(p.size):
+            row[i] = c0 + p[i] * c1 + w[i] * c2
+
+
+@njit(**_INLINE)
+def _slopes_by_wedge(p, w, target, painted, mean, colors, slopes, by_p, by_w):
+    """Slope of ``N x`` objective by ``p`` and by ``w`` at each pixel (chain rule over u1 = 1-p, u2 = p-w, u3 = w)."""
+    channels = mean.size
+    base_p = float32(slopes[1, channels] - slopes[0, channels])
+    base_w = float32(slopes[2, channels] - slopes[1, channels])
+    for i in range(p.size):
+        by_p[i], by_w[i] = base_p, base_w
+    for c in range(channels):
+        j, r, center = target[c], painted[c], float32(mean[c])
+        target_p, target_w = float32(slopes[1, c] - slopes[0, c]), float32(slopes[2, c] - slopes[1, c])
+        paint_p, paint_w = float32(2 * (colors[1, c] - colors[0, c])), float32(2 * (colors[2, c] - colors[1, c]))
+        for i in range(p.size):
+            by_p[i] += target_p * j[i] + paint_p * (r[i] - center)
+            by_w[i] += target_w * j[i] + paint_w * (r[i] - center)
+
+
+@njit(fastmath=False, error_model="numpy", cache=True, forceinline=True)
+def _times(value, factor):
+    """A product that fast math does not reorder: the result must not depend on whether the factor is known early."""
+    return value * factor
+
+
+@njit(**_INLINE)
+def _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight, shape):
+    """Turn slopes by ``p`` and ``w`` into slopes by ``d13`` and ``d42`` (in patch units), in place."""
+    weight = float32(boundary_weight * shape.boundary_slope)
+    sign_a, sign_c = g[6], g[13]
+    for i in range(p.size):
+        d, e = sign_a * d13[i], sign_c * d42[i]
+        q = w[i] / p[i]
+        slope_d = _times(by_p[i] + q * by_w[i], shape.step_slope) / (_ONE + d * d)
+        slope_e = _times(p[i] * by_w[i], shape.step_slope) / (_ONE + e * e)
+        size_e = abs(e)
+        m = -d if d < _ZERO else min(d, size_e)
+        by_m = weight * (boundary[i] - b[i]) * m * b[i] * b[i]
+        at_e = d >= _ZERO and size_e < d
+        sign_d = -_ONE if d < _ZERO else _ONE
+        sign_e = -_ONE if e < _ZERO else _ONE
+        by_p[i] = slope_d + (_ZERO if at_e else by_m * sign_d)
+        by_w[i] = slope_e + (by_m * sign_e if at_e else _ZERO)
+
+
+@njit(**_INLINE)
+def _slopes_by_lines(g, at, x, y, by_distance, line_slopes):
+    """Sums over pixels of slope, slope * x, slope * y for the two lines of a pair: (2, 3), by the line itself."""
+    a0, a1, a2, b0, b1, b2 = g[at], g[at + 1], g[at + 2], g[at + 3], g[at + 4], g[at + 5]
+    s0 = sx = sy = r0 = rx = ry = _ZERO
+    for i in range(x.size):
+        first = a0 * x[i] + a1 * y[i] + a2 < b0 * x[i] + b1 * y[i] + b2
+        f = by_distance[i] if first else _ZERO
+        h = _ZERO if first else by_distance[i]
+        s0 += f
+        sx += f * x[i]
+        sy += f * y[i]
+        r0 += h
+        rx += h * x[i]
+        ry += h * y[i]
+    # d = s min(s l_a, -s l_b): the slope by l_a is +1, by l_b is -1, whatever the sign s
+    line_slopes[0, 0], line_slopes[0, 1], line_slopes[0, 2] = s0, sx, sy
+    line_slopes[1, 0], line_slopes[1, 1], line_slopes[1, 2] = -r0, -rx, -ry
+
+
+@njit(**_INLINE)
+def _gradient(g, t, order, x0, y0, x, y, by_d13, by_d42, n, lift, line_slopes, gradient):
+    """Gradient of a patch's objective by its five parameters, from the slopes by the two distances."""
+    t4 = 0.5 * (t[0] + t[2]) + (math.pi if t[0] < t[2] else 0.0)
+    by_angle = np.zeros(4)  # sorted angles, then t4
+    gradient[3] = gradient[4] = 0.0
+    for pair in range(2):
+        first, second = (0, 2) if pair == 0 else (3, 1)
+        _slopes_by_lines(g, _PAIR * pair, x, y, by_d13 if pair == 0 else by_d42, line_slopes)
+        for line in range(2):
+            k = first if line == 0 else second
+            angle = t4 if k == 3 else t[k]
+            sine, cosine = math.sin(angle), math.cos(angle)
+            total, along_x, along_y = line_slopes[line, 0], line_slopes[line, 1], line_slopes[line, 2]
+            by_angle[k] -= cosine * (along_x - x0 * total) + sine * (along_y - y0 * total)
+            gradient[3] += sine * total
+            gradient[4] -= cosine * total
+        angle_a, angle_b = (t[0], t[2]) if pair == 0 else (t4, t[1])
+        lift_slope = _lift_of(_wrap(angle_b - angle_a), lift)[1] * (line_slopes[0, 0] - line_slopes[1, 0])
+        by_angle[second] += lift_slope
+        by_angle[first] -= lift_slope
+    by_angle[0] += 0.5 * by_angle[3]
+    by_angle[2] += 0.5 * by_angle[3]
+    for k in range(3):
+        gradient[order[k]] = by_angle[k] / n
+    gradient[3] /= n
+    gradient[4] /= n
+
+
+@njit(**_INLINE)
+def _adam(parameters, gradient, first, second, count, rates, adam):
+    """One Adam step on five parameters, in place; ``adam`` holds both betas and epsilon."""
+    for k in range(5):
+        first[k] = adam[0] * first[k] + (1.0 - adam[0]) * gradient[k]
+        second[k] = adam[1] * second[k] + (1.0 - adam[1]) * gradient[k] * gradient[k]
+        mean = first[k] / (1.0 - adam[0] ** count)
+        spread = math.sqrt(second[k] / (1.0 - adam[1] ** count))
+        parameters[k] -= rates[k] * mean / (spread + adam[2])
+
+
+@njit(**_INLINE)
+def _add(plane, row, column, size, patch):
+    """Add a flat patch to a plane."""
+    for i in range(size):
+        line, values = plane[row + i, column : column + size], patch[i * size : (i + 1) * size]
+        for j in range(size):
+            line[j] += values[j]
+
+
+@njit(**_INLINE)
+def _cover(length, size, stride):
+    """How many patches cover each of ``length`` pixels along one axis."""
+    count = np.zeros(length)
+    for start in range(0, length - size + 1, stride):
+        count[start : start + size] += 1
+    return count
+
+
+@njit(**_INLINE)
+def _workspace(x, channels):
+    """What is computed about one patch, in the type of ``x``; made once per share of the work, see ``_describe``."""
+    n, real = x.size, x.dtype
+    return (
+        (np.empty((channels, n), real), np.empty((channels, n), real)),  # target J, painted
+        (np.empty(n, real), np.empty(n, real), np.empty(n, real), np.empty(n, real)),  # d13, d42, p, w
+        np.empty(_GEOMETRY, real),
+        (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
+        (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colors, slopes, mean color
+        (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
+    )
+
+
+@njit(**_INLINE)
+def _describe(theta, image, color_map, top, left, size, color_weight, x, y, shape, workspace):
+    """Draw one patch, find its colors and paint it."""
+    (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), (sums, s, q) = workspace
+    _target(image, color_map, top, left, size, color_weight, target, painted, mean)
+    angles[:] = theta[:3]
+    _sort_three(angles, order)
+    _set_geometry(g, angles, theta[3], theta[4], shape)
+    _draw(g, x, y, d13, d42, p, w)
+    _sum_shapes(p, w, sums)
+    _sum_colors(p, w, target, sums)
+    _colors_and_slopes(sums, float(x.size), color_weight, shape.color_floor, mean, colors, slopes, s, q)
+    _paint(p, w, colors, mean, painted)
+
+
+@njit(parallel=True, **_FAST)
+def sweep(
+    parameters, adam_first, adam_second, count, rates, image, boundary_map, color_map, axis, stride, boundary_weight,
+    color_weight, new_boundary_map, new_color_map, gradients, shape, adam,
+):  # fmt: skip
+    """Rebuild the global maps from the parameters; with ``count > 0`` also take Adam step number ``count``.
+
+    The maps are those of the parameters before the step; layouts as in ``search_step``. ``gradients`` is filled when
+    ``count`` is not zero.
+
+    Patches are handled in blocks of one patch row and a few columns. Blocks written at the same time are far enough
+    apart not to share a pixel, and each pixel gets its sum in the same order whatever the number of threads.
+    """
+    rows, columns = parameters.shape[0], parameters.shape[1]
+    size, channels = axis.size, image.shape[0]
+    n = float(size * size)
+    x, y = _pixels(axis)
+    reach = (size + stride - 1) // stride
+    block = max(8, reach)
+    blocks = (columns + block - 1) // block
+    new_boundary_map[:] = 0
+    new_color_map[:] = 0
+    for phase in range(2 * reach):
+        first_row, odd = phase // 2, phase % 2
+        phase_rows = max((rows - first_row + reach - 1) // reach, 0)
+        phase_blocks = (blocks - odd + 1) // 2
+        for task in prange(phase_rows * phase_blocks):
+            row = first_row + reach * (task // phase_blocks)
+            start = block * (2 * (task % phase_blocks) + odd)
+            workspace = _workspace(x, channels)
+            (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), _ = workspace
+            boundary, b, by_p, by_w = np.zeros(x.size, np.float32), _plane(x.size), _plane(x.size), _plane(x.size)
+            line_slopes = np.empty((2, 3))
+            for column in range(start, min(start + block, columns)):
+                theta = parameters[row, column]
+                top, left = row * stride, column * stride
+                _describe(theta, image, color_map, top, left, size, color_weight, x, y, shape, workspace)
+                _draw_boundary(g, d13, d42, b, shape.sharpness)
+                _add(new_boundary_map, top, left, size, b)
+                for c in range(channels):
+                    _add(new_color_map[c], top, left, size, painted[c])
+                if count > 0:
+                    if boundary_weight > 0:
+                        _cut(boundary_map, top, left, size, boundary)
+                    _slopes_by_wedge(p, w, target, painted, mean, colors, slopes, by_p, by_w)
+                    _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight, shape)
+                    gradient = gradients[row, column]
+                    _gradient(
+                        g, angles, order, theta[3], theta[4], x, y, by_p, by_w, n, shape.lift, line_slopes, gradient
+                    )
+                    _adam(theta, gradient, adam_first[row, column], adam_second[row, column], count, rates, adam)
+    cover_rows, cover_columns = _cover(image.shape[1], size, stride), _cover(image.shape[2], size, stride)
+    for i in prange(image.shape[1]):
+        for j in range(image.shape[2]):
+            share = float32(1.0 / (cover_rows[i] * cover_columns[j]))
+            new_boundary_map[i, j] *= share
+            for c in range(channels):
+                new_color_map[c, i, j] *= share
+
+
+@njit(parallel=True, **_FAST)
+def paint_row(parameters, planes, axis, stride, top, patches, shape):
+    """Fill ``patches``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches.
+
+    ``axis`` is float64 here: costs are floored to whole numbers, and rounding must not decide them. In float32 an edge
+    of a vertex far outside its patch is drawn to some 1e-4 only.
+    """
+    x, y = _pixels(axis)
+    for column in prange(parameters.shape[0]):
+        workspace = _workspace(x, planes.shape[0])
+        left = np.int64(column) * stride
+        _describe(parameters[column], planes, planes, top, left, axis.size, 0.0, x, y, shape, workspace)
+        patches[column] = workspace[0][1]
+
+
+@njit(parallel=True, **_FAST)
+def add_row(patches, size, stride, top, total):
+    """Add one row of patches to the planes ``total``, each line of pixels from left to right."""
+    columns, channels, _ = patches.shape
+    for line in prange(size):
+        for c in range(channels):
+            pixels = total[c, top + np.int64(line)]
+            for column in range(columns):
+                values = patches[column, c, np.int64(line) * size : (np.int64(line) + 1) * size]
+                for j in range(size):
+                    pixels[column * stride + j] += values[j]

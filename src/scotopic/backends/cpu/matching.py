@@ -1,0 +1,55 @@
+"""Patch costs and semi-global matching on the CPU: calls of ``matching_kernels.py``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scotopic.backends.cpu import matching_kernels as kernels
+from scotopic.backends.cpu.junctions import paint_rows
+from scotopic.constants import DIRECTIONS
+from scotopic.progress import Share
+from scotopic.settings import JunctionSettings
+
+
+class CpuMatching:
+    """Implements the matching of :class:`~scotopic.backends.protocol.Backend`."""
+
+    def patch_costs(
+        self,
+        planes: np.ndarray,
+        parameters: np.ndarray,
+        other_image: np.ndarray,
+        other_map: np.ndarray,
+        settings: JunctionSettings,
+        disparities: range,
+        weights: tuple[float, float, float],
+        *,
+        is_left: bool,
+        progress: Share,
+    ) -> np.ndarray:
+        first, candidates, size = disparities[0], len(disparities), settings.patch_size
+        # Centered pixels: smaller sums, better rounding, the same differences.
+        planes = planes - np.float32(0.5)
+        image, plain = (np.ascontiguousarray(np.moveaxis(a, -1, 0)) - np.float32(0.5) for a in (other_image, other_map))
+        image_lines, before = kernels.lay_out(image, first, candidates, size, is_left)
+        plain_lines, before = kernels.lay_out(plain, first, candidates, size, is_left)
+        volume = np.empty((*parameters.shape[:2], candidates), np.float32)
+        for row, (top, painted) in enumerate(paint_rows(planes, parameters, settings)):
+            kernels.cost_row(
+                painted, planes, size, settings.stride, top, *other_image.shape[:2], image, plain, image_lines,
+                plain_lines, before, first, is_left, *weights, volume[row],
+            )  # fmt: skip
+            progress((row + 1) / len(volume))
+        return volume
+
+    def patch_maxima(self, values: np.ndarray, patches: tuple[int, int], settings: JunctionSettings) -> np.ndarray:
+        size, stride = settings.patch_size, settings.stride
+        tops, lefts = (range(0, count * stride, stride) for count in patches)
+        return np.array([[values[i : i + size, j : j + size].max() for j in lefts] for i in tops])
+
+    def aggregate(self, costs: np.ndarray, penalties: np.ndarray, p1: int) -> np.ndarray:
+        return np.asarray(kernels.aggregate(costs, penalties, p1, np.array(DIRECTIONS, np.int64)))
+
+    def select(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        best, margin = kernels.select(totals)
+        return best, margin

@@ -1,0 +1,185 @@
+"""What a device provides: the few primitives that differ by device. Everything else is written once, in the stages.
+
+Each backend implements :class:`Backend`: ``cpu`` with NumPy, OpenCV and Numba, ``cuda`` with torch and Triton. A
+backend knows nothing of stages or pipelines; what a kernel needs, it is given. Images are ``(H, W, C)``, maps
+``(H, W)``, planes ``(C, H, W)``, all float32; ``V`` is the number of views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.arrays import Array, Namespace
+from scotopic.progress import Share
+from scotopic.settings import JunctionSettings, PlaneSettings
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Features(Generic[Array]):
+    """What is multiplied to get costs: ``(F, H, W)`` of each view, and the Gaussian window of the products."""
+
+    left: Array
+    right: Array
+    window: float
+
+
+@dataclass(frozen=True, eq=False)
+class PatchFilter:
+    """Tables of the filter of similar patches (:mod:`scotopic.stages.denoising`).
+
+    Attributes
+    ----------
+    size, stride
+        Pixels along the side of a patch, and from one patch to the next.
+    count, reach
+        Patches in a group, and how far apart they may be along either axis.
+    along_patch, along_group
+        Orthonormal transforms, ``(size^2, size^2)`` and ``(count, count)``.
+    window
+        Weights of a patch's pixels, ``(size^2,)``.
+    """
+
+    size: int
+    stride: int
+    count: int
+    reach: int
+    along_patch: Floats
+    along_group: Floats
+    window: Floats
+
+
+class JunctionFit(Protocol[Array]):
+    """Junctions being fitted to views of one size, with everything that the steps read and write."""
+
+    parameters: Array  #: ``(V, rows, columns, 5)`` float64
+    color_map: Array  #: ``(V, C, H, W)``, the global color map of the last step
+
+    def search(self, boundary_weight: float, color_weight: float, *, only_moving: bool = False) -> bool:
+        """Take a search step, of all patches or of those that the last one moved. Return whether any may move on."""
+
+    def rebuild(self, adam_count: int, boundary_weight: float, color_weight: float) -> None:
+        """Rebuild the global maps; if ``adam_count > 0`` also take that Adam step, after the maps' parameters."""
+
+
+class Backend(Protocol[Array]):
+    """The primitives of a device."""
+
+    name: str  #: ``"cpu"`` or ``"cuda"``
+    xp: Namespace[Array]
+
+    # Arrays
+
+    def asarray(self, values: Array | NDArray[np.generic]) -> Array:
+        """Return an array of the device."""
+
+    def arange(self, count: int) -> Array:
+        """Return ``0 .. count - 1`` as int64."""
+
+    def contiguous(self, values: Array) -> Array:
+        """Return the array with its elements in order."""
+
+    def synchronize(self) -> None:
+        """Return when the device has finished its work."""
+
+    # Images
+
+    def blur(self, image: Array, sigma: float) -> Array:
+        """Blur an image or a map by a Gaussian, mirrored at its edges."""
+
+    def resize_linear(self, values: Array, factor: int) -> Array:
+        """Enlarge a map by a whole factor, linearly between pixel centers."""
+
+    def quantile(self, values: Array, q: float) -> float:
+        """Return a quantile, interpolated linearly."""
+
+    def second_moments(self, left: Array, right: Array) -> Floats:
+        """Return the mean products of the channels over both views, ``(C, C)``."""
+
+    def mix_channels(self, image: Array, matrix: Floats) -> Array:
+        """Return ``image @ matrix``: the channels' weighted sums."""
+
+    # Junctions
+
+    def new_fit(self, planes: Array, settings: JunctionSettings) -> JunctionFit[Array]:
+        """Start to fit junctions to ``(V, C, H, W)`` in whole patches, binned by ``settings.binning``."""
+
+    def draw_maps(
+        self, planes: Array, parameters: Array, color_map: Array, color_weight: float, settings: JunctionSettings
+    ) -> tuple[Array, Array]:
+        """Return boundary maps ``(V, H, W)`` and color maps ``(V, C, H, W)``; colors lean on ``color_map``."""
+
+    def draw_plain_maps(self, planes: Array, parameters: Array, settings: JunctionSettings) -> Array:
+        """Return the mean maps of the patches' reconstructions in plain colors, drawn in float64, ``(V, C, H, W)``."""
+
+    # Patch costs
+
+    def patch_costs(
+        self,
+        planes: Array,
+        parameters: Array,
+        other_image: Array,
+        other_map: Array,
+        settings: JunctionSettings,
+        disparities: range,
+        weights: tuple[float, float, float],
+        *,
+        is_left: bool,
+        progress: Share,
+    ) -> Array:
+        """Return the raw costs of one view's patches, ``(rows, columns, D)``; negative where partners are too few.
+
+        ``planes`` is ``(C, H, W)`` in whole patches; ``other_image`` and ``other_map`` are the other view's image and
+        mean map, in the images' own size.
+        """
+
+    def patch_maxima(self, values: Array, patches: tuple[int, int], settings: JunctionSettings) -> Array:
+        """Return the largest value of a map inside each patch, ``(rows, columns)`` float32."""
+
+    # Semi-global matching
+
+    def aggregate(self, costs: Array, penalties: Array, p1: int) -> Array:
+        """Return the sum of path costs over eight directions, ``(rows, columns, D)`` int32.
+
+        ``costs`` is ``(rows, columns, D)`` int16, ``penalties`` holds ``P2`` at each place, int32.
+        """
+
+    def select(self, totals: Array) -> tuple[Array, Array]:
+        """Return the index of each lowest sum (the first on a tie), and its margin.
+
+        The margin is how far the lowest sum at least two candidates away is above the winner.
+        """
+
+    # Evidence
+
+    def filter_similar_patches(self, image: Array, pilot: Array, variance: float, tables: PatchFilter) -> Array:
+        """Return an image in which patches that are similar in the pilot were filtered together."""
+
+    def build_volume(self, features: Sequence[Features[Array]], disparities: range, progress: Share) -> Array:
+        """Return the volume ``(D, H, W)``: products of the features, blurred by their windows, the widest first."""
+
+    def volume_spread(self, volume: Array) -> float:
+        """Return the mean over pixels of the standard deviation over disparity."""
+
+    def quantize_costs(self, volume: Array, step: float, max_cost: int, shear_from: int | None) -> Array:
+        """Return costs above each pixel's lowest in steps, ``(H, W, D)`` int16.
+
+        With ``shear_from``, the first disparity, those of the right view: its ``x`` at ``d`` is the left ``x + d``.
+        """
+
+    def quantize_costs_along(self, volume: Array, step: float, max_cost: int, start: Array) -> Array:
+        """Return the left view's costs from each pixel's own first candidate ``start``, ``(H, W, D)`` int16.
+
+        Candidates outside the volume cost as much as the worst inside.
+        """
+
+    def fit_planes(
+        self, disparity: Array, weights: Array, present: Array, planes: PlaneSettings, spacing: int
+    ) -> Array:
+        """Return one round of local planes through ``disparity``; every ``spacing``-th pixel around is looked at."""

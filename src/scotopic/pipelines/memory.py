@@ -1,0 +1,113 @@
+"""How much GPU memory a pair takes, known before any of it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from scotopic.backends.device import interpreted
+from scotopic.constants import BAND_CELLS, PAINTED_BYTES
+from scotopic.errors import DeviceError
+from scotopic.settings import EvidenceMatchingSettings, JunctionSettings, Settings
+from scotopic.stages.denoising import SIZE, STRIDE
+
+SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
+RESERVE = 0.9  # share of the free memory to plan with: allocators round up
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
+    """Return the most bytes that are in use at a time while a pair is matched on a GPU, apart from the fit's tiles.
+
+    Parameters
+    ----------
+    settings
+        With the disparity range fixed.
+    shape
+        ``(height, width, channels)``.
+    """
+    height, width, channels = shape
+    candidates = len(settings.matching.disparities)
+    size, stride = settings.junctions.patch_size, settings.junctions.stride
+    rows, columns = (-(-max(length - size, 0) // stride) + 1 for length in (height, width))
+    pixels = ((rows - 1) * stride + size) * ((columns - 1) * stride + size)
+    # Floats per pixel that both views hold throughout: image, boundary map, color map and plain map.
+    held = 2 * (3 * channels + 1)
+    # While the maps are drawn: planes, the earlier colors and the maps; while costs are computed: the planes, the
+    # other view twice over, and the result's five maps.
+    fitting, matching = 2 * (3 * channels + 1), 5 * channels + 5
+    drawings = 8 * (14 + 3 * channels) * rows * columns
+    if isinstance(settings, EvidenceMatchingSettings):
+        cells = _evidence_bytes(settings, pixels, candidates)
+    else:
+        # Raw costs, then scaled ones: what is computed in between takes four float32 per cell.
+        cells = 16 * rows * columns * candidates
+    return 4 * pixels * (held + max(fitting, matching)) + cells + drawings
+
+
+def _evidence_bytes(settings: EvidenceMatchingSettings, pixels: int, candidates: int) -> int:
+    """Return the bytes of the volume, or of the denoising before it if that takes more."""
+    # The volume and two copies while it is blurred; or volume, integer costs and their sums, and the band of rows that
+    # is being quantized (an index of 8 bytes, twice, and three float32).
+    volume = 14 * min(pixels * candidates, settings.resolution.max_cells) + 28 * BAND_CELLS
+    # At half size: distances of each patch to those around it, and the frequencies of every patch of an image and its
+    # pilot, twice.
+    side = 2 * settings.denoising.group_reach + 1
+    denoising = pixels // 4 * (4 * side**2 // STRIDE**2 + 4 * 4 * SIZE**2)
+    return max(volume, denoising)
+
+
+def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:
+    """Return the bytes that the fit of one tile of both views takes on top of that."""
+    height, width, channels = shape
+    side = settings.tile + 2 * settings.tile_margin
+    rows, columns = (min(length // settings.stride + 1, side) for length in (height, width))
+    patches, pixels = rows * columns, rows * columns * settings.stride**2
+    per_pixel = 4 * (3 * channels + 1) / settings.binning**2
+    return int(2 * (patches * (4 * 5 * 8 + 4 * (14 + 3 * channels) + 1) + pixels * per_pixel))
+
+
+def fit_to_memory(settings: AnySettings, shape: tuple[int, int, int], free: int | None = None) -> AnySettings:
+    """Return the settings with tiles that fit into the GPU's memory.
+
+    Parameters
+    ----------
+    settings
+        With the disparity range fixed.
+    shape
+        ``(height, width, channels)``.
+    free
+        Bytes to plan with; what the GPU has free by default.
+
+    Raises
+    ------
+    DeviceError
+        Not even the smallest tile fits.
+    """
+    if free is None:
+        if interpreted():
+            return settings
+        free = int(RESERVE * free_bytes())
+    height, width, _ = shape
+    fixed = pair_bytes(settings, shape)
+    tile = settings.junctions.tile
+    while True:
+        junctions = replace(settings.junctions, tile=tile)
+        needed = fixed + tile_bytes(junctions, shape) + PAINTED_BYTES
+        if needed <= free:
+            return replace(settings, junctions=junctions)
+        if tile <= SMALLEST_TILE:
+            raise DeviceError(
+                f"A pair of {width} x {height} px needs at least {needed / 2**20:.0f} MiB of GPU memory, and only "
+                f"{free / 2**20:.0f} MiB are free. Use smaller images, a smaller max_disparity, or device='cpu'."
+            )
+        tile = max(tile // 2, SMALLEST_TILE)
+
+
+def free_bytes() -> int:
+    """Return the bytes of GPU memory that this process can still use, torch's own unused blocks included."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())

@@ -1,0 +1,94 @@
+"""All evidence in one volume, ``(D, H, W)``: minus the log-likelihood ratio of each disparity at each pixel.
+
+The cost of a channel, see :mod:`~scotopic.stages.channels`, is with ``p = (a - b) / 2`` and ``q = a + b``::
+
+    a (l - r)^2 / 2 - b (l + r)^2 / 2  =  p l^2 + p r^2 - q l r
+
+With the units ``g(x)`` in it, it is an inner product of features of the left pixel and of its partner::
+
+    (g p l^2,  g,      -g q l) . (1,  p r^2,  r)
+
+Channels that share a window are packed together, so that a cell of the volume is a few multiplications and, for each
+window, one blur. The windows are nested: a blur by 8 is a blur by 4 of a blur by ``sqrt(8^2 - 4^2)``, so that each
+costs the little that it adds. Beyond the edge of the other view its last column is repeated; leaving such cells neutral
+made confident errors there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.arrays import Array
+from scotopic.backends.gaussian import gaussian_kernel
+from scotopic.backends.protocol import Backend, Features
+from scotopic.progress import Share, unheard
+from scotopic.stages.channels import Channel
+
+
+def build_volume(
+    backend: Backend[Array], channels: Sequence[Channel[Array]], disparities: range, progress: Share = unheard
+) -> Array:
+    """Return the volume of all channels, ``(D, H, W)``."""
+    return backend.build_volume(pack_features(backend, channels), disparities, progress)
+
+
+def pack_features(backend: Backend[Array], channels: Sequence[Channel[Array]]) -> list[Features[Array]]:
+    """Return the features of all channels, one set per window, the widest window first."""
+    windows = sorted({channel.window for channel in channels}, reverse=True)
+    return [_pack(backend, [each for each in channels if each.window == window]) for window in windows]
+
+
+def _pack(backend: Backend[Array], channels: Sequence[Channel[Array]]) -> Features[Array]:
+    xp = backend.xp
+    left: list[Array] = []
+    right: list[Array] = []
+    for channel in channels:
+        difference, likeness = channel.slopes()
+        own, product = (difference - likeness) / 2, difference + likeness
+        units = xp.ones_like(channel.left[..., 0]) if channel.units is None else channel.units
+        own_left, own_right = (
+            backend.mix_channels(each * each, own[:, None])[..., 0] for each in (channel.left, channel.right)
+        )
+        left += [units * own_left, units]
+        right += [xp.ones_like(units), own_right]
+        for component, factor in enumerate(product):
+            left.append(units * channel.left[..., component] * float(-factor))
+            right.append(channel.right[..., component])
+    return Features(xp.stack(left), xp.stack(right), channels[0].window)
+
+
+def measure_spread(backend: Backend[Array], volume: Array) -> float:
+    """Return the volume's spread: the mean over pixels of the standard deviation over disparity; 1 if that is 0."""
+    spread = backend.volume_spread(volume)
+    return spread if spread > 0 else 1.0
+
+
+def reference_volume(channels: Sequence[Channel[np.ndarray]], disparities: range) -> NDArray[np.float64]:
+    """Return the volume straight from the definition, in float64."""
+    height, width = channels[0].left.shape[:2]
+    volume = np.zeros((len(disparities), height, width))
+    for channel in channels:
+        left, right = (each.astype(np.float64) for each in (channel.left, channel.right))
+        difference, likeness = channel.slopes()
+        kernel = gaussian_kernel(channel.window)
+        for k, d in enumerate(disparities):
+            partner = right[:, np.clip(np.arange(width) - d, 0, width - 1)]
+            u, w = (left - partner) / math.sqrt(2), (left + partner) / math.sqrt(2)
+            cost = (difference * u**2 - likeness * w**2).sum(axis=2)
+            volume[k] += _reference_blur(cost if channel.units is None else cost * channel.units, kernel)
+    return volume
+
+
+def _reference_blur(plane: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a plane blurred along both axes, mirrored at its edges."""
+    reach = kernel.size // 2
+    for axis in (0, 1):
+        padding = [(0, 0), (0, 0)]
+        padding[axis] = (reach, reach)
+        padded = np.pad(plane, padding, mode="reflect")
+        plane = np.apply_along_axis(np.convolve, axis, padded, kernel, mode="valid")
+    return plane

@@ -1,0 +1,164 @@
+"""Semi-global matching: costs as integers, path costs along eight directions, and the sub-pixel minimum.
+
+Along each of eight directions, from a place ``p`` (a patch, or a pixel) to its successor ``q``::
+
+    L(q, d) = cost(q, d) + min(L(p, d), L(p, d -+ 1) + P1, min_k L(p, k) + P2(p)) - min_k L(p, k)
+
+The sums over the directions are integers, so neither their order nor the number of threads matters.
+
+**Patches** (``paper``, ``fast``). ``P2(p) = max(P2 exp(-decay S(p)), P2_min)``, floored, where ``S(p)`` is the
+strongest boundary inside patch ``p``: a jump in disparity is cheap at a boundary (Wang et al. 2026).
+
+**Pixels** (``best``). Costs are counted from each pixel's lowest one, in steps of ``spread / cost_steps``, where the
+spread is the volume's own (:func:`~scotopic.stages.evidence_volume.measure_spread`). ``P1`` and ``P2`` are in the same
+steps, so they mean the same at any light, but for what :mod:`~scotopic.stages.resolution` takes off. The right view's
+volume is the left one sheared: its pixel ``x`` at ``d`` is the left pixel ``x + d`` at ``d``.
+
+**Along surfaces.** Penalties for steps keep floors and walls from being slanted. So the left view is solved a second
+time along surfaces: with wide planes laid through the first answer, candidate ``k`` of a pixel means ``k`` steps from
+its own surface, ``round(surface(x)) + k``, and following the surface costs nothing (after Scharstein, Taniai and Sinha,
+"Semi-global stereo matching with surface orientation priors", 2017). Only the disparity is taken from there: a margin
+among candidates that follow the first answer would confirm itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.arrays import Array
+from scotopic.backends.protocol import Backend
+from scotopic.constants import DIRECTIONS, MAX_COST
+from scotopic.settings import EvidenceMatchingSettings, PatchMatchingSettings
+from scotopic.stages.junctions.fit import Junctions
+from scotopic.subpixel import parabola_offset
+
+
+def jump_penalties(backend: Backend[Array], junctions: Junctions[Array], settings: PatchMatchingSettings) -> Array:
+    """Return ``P2`` of each patch: a jump in disparity is cheap where the patch holds a strong boundary."""
+    xp = backend.xp
+    if not settings.adaptive_p2:
+        return xp.astype(xp.zeros_like(junctions.parameters[..., 0]) + settings.p2, xp.int32)
+    rows, columns, _ = junctions.parameters.shape
+    strongest = backend.patch_maxima(junctions.boundary_map, (rows, columns), junctions.settings)
+    penalties = xp.clip(settings.p2 * xp.exp(-settings.p2_decay * strongest), min=settings.p2_min)
+    return xp.astype(xp.floor(penalties), xp.int32)
+
+
+def solve_pixels(
+    backend: Backend[Array], volume: Array, spread: float, settings: EvidenceMatchingSettings, *, is_left: bool
+) -> tuple[Array, Array]:
+    """Return one view's disparity, with a fraction of a pixel, and its margin in units of the volume's spread.
+
+    Parameters
+    ----------
+    volume
+        ``(D, H, W)`` costs of the left view.
+    spread
+        Of the volume.
+    settings
+        With the disparity range at this size.
+    """
+    xp, steps, first = backend.xp, settings.volume.cost_steps, settings.matching.min_disparity
+    costs = backend.quantize_costs(volume, spread / steps, MAX_COST, None if is_left else first)
+    totals = backend.aggregate(costs, _uniform_penalties(backend, costs, settings), settings.matching.p1)
+    del costs
+    best, margin = backend.select(totals)
+    margin = xp.astype(xp.astype(margin, xp.float64) * (1 / steps), xp.float32)
+    return subpixel_minimum(backend, totals, best, first), margin
+
+
+def solve_along(
+    backend: Backend[Array], volume: Array, spread: float, settings: EvidenceMatchingSettings, surface: Array
+) -> Array:
+    """Return the left view's disparity, solved along a surface, ``(H, W)``; the other arguments as above."""
+    xp, first, candidates = backend.xp, settings.matching.min_disparity, len(volume)
+    # As many candidates as there are, the surface in their middle.
+    start = xp.floor(surface + 0.5) - candidates // 2
+    costs = backend.quantize_costs_along(volume, spread / settings.volume.cost_steps, MAX_COST, start - first)
+    totals = backend.aggregate(costs, _uniform_penalties(backend, costs, settings), settings.matching.p1)
+    best, _ = backend.select(totals)
+    return xp.clip(start + subpixel_minimum(backend, totals, best, 0), min=first, max=first + candidates - 1)
+
+
+def _uniform_penalties(backend: Backend[Array], costs: Array, settings: EvidenceMatchingSettings) -> Array:
+    """Return the same ``P2`` everywhere."""
+    xp = backend.xp
+    return xp.astype(xp.zeros_like(costs[..., 0]), xp.int32) + settings.matching.p2
+
+
+def subpixel_minimum(backend: Backend[Array], totals: Array, best: Array, first: int) -> Array:
+    """Return the disparities at the minima of parabolas through the sums around the best candidates.
+
+    Parameters
+    ----------
+    totals
+        ``(rows, columns, D)`` sums of path costs.
+    best
+        Index of the lowest.
+    first
+        Disparity of candidate 0.
+    """
+    xp, candidates = backend.xp, totals.shape[2]
+    best = xp.astype(best, xp.int64)
+    if candidates < 3:
+        return xp.astype(best + first, xp.float32)
+    middle = xp.clip(best, min=1, max=candidates - 2)
+    below, here, above = (
+        xp.astype(xp.take_along_axis(totals, (middle + k)[..., None], axis=2)[..., 0], xp.float64) for k in (-1, 0, 1)
+    )
+    is_minimum = (best == middle) & (below - 2 * here + above > 0)
+    offset = xp.where(is_minimum, parabola_offset(below, here, above, xp), 0.0)
+    return xp.astype(xp.astype(best + first, xp.float64) + offset, xp.float32)
+
+
+def reference_aggregate(costs: NDArray[np.int16], penalties: NDArray[np.int32], p1: int) -> NDArray[np.int64]:
+    """Return the sum of path costs over eight directions, straight from the definition."""
+    rows, columns, candidates = costs.shape
+    total = np.zeros(costs.shape, np.int64)
+    never = np.iinfo(np.int32).max
+    for down, right in DIRECTIONS:
+        path = np.zeros(costs.shape, np.int64)
+        for i in range(rows)[:: -1 if down < 0 else 1]:
+            for j in range(columns)[:: -1 if right < 0 else 1]:
+                before_i, before_j = i - down, j - right
+                path[i, j] = costs[i, j]
+                if 0 <= before_i < rows and 0 <= before_j < columns:
+                    before = path[before_i, before_j]
+                    nearer = np.append(before[1:], never) + p1
+                    farther = np.insert(before[:-1], 0, never) + p1
+                    jump = np.full(candidates, before.min() + penalties[before_i, before_j])
+                    path[i, j] += np.minimum.reduce([before, nearer, farther, jump]) - before.min()
+        total += path
+    return total
+
+
+def reference_quantized(
+    volume: NDArray[np.float32], step: float, max_cost: int, shear_from: int | None
+) -> NDArray[np.int16]:
+    """Return one view's costs as integers, ``(H, W, D)``, straight from the definition."""
+    candidates, _, width = volume.shape
+    sheared = volume if shear_from is None else np.empty_like(volume)
+    if shear_from is not None:
+        for k in range(candidates):
+            sheared[k] = volume[k][:, np.clip(np.arange(width) + shear_from + k, 0, width - 1)]
+    return _reference_steps(sheared.transpose(1, 2, 0), sheared.min(axis=0), step, max_cost)
+
+
+def reference_quantized_along(
+    volume: NDArray[np.float32], step: float, max_cost: int, start: NDArray[np.float32]
+) -> NDArray[np.int16]:
+    """Return the left view's costs from each pixel's own first candidate; those outside cost as much as the worst."""
+    candidates = len(volume)
+    index = start.astype(np.int64)[..., None] + np.arange(candidates)
+    values = volume.transpose(1, 2, 0)
+    along = np.take_along_axis(values, np.clip(index, 0, candidates - 1), axis=2)
+    along = np.where((index < 0) | (index >= candidates), values.max(axis=2, keepdims=True), along)
+    return _reference_steps(along, volume.min(axis=0), step, max_cost)
+
+
+def _reference_steps(
+    costs: NDArray[np.float32], lowest: NDArray[np.float32], step: float, max_cost: int
+) -> NDArray[np.int16]:
+    above = (costs - lowest[..., None]) * np.float32(1 / step)
+    return np.asarray(np.minimum(np.floor(above + np.float32(0.5)), max_cost), np.int16)
