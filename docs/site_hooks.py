@@ -60,7 +60,7 @@ def results_table() -> str:
 
 
 def _errors(name: str, errors: dict[str, float], *seconds: float | None) -> list[str]:
-    found = [errors[key] for key in ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W1 EPE")]
+    found = [errors[key] for key in ("coverage_percent", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W1 EPE")]
     times = ["" if value is None else f"{value:,.0f}" if value > 50 else f"{value:.2g}" for value in seconds]
     return [name, *(f"{value:.1f}" if value >= 5 else f"{value:.2f}" for value in found), *times]
 

@@ -92,7 +92,9 @@ def searched_colors(settings: MatchingSettings) -> Range:
 def draw_structure(match: Match, boundaries: bool = True) -> Picture:
     """Draw the colors found in the left view, their contrast stretched, and the boundaries between them."""
     # The parameters of the patches play no part in how a field looks.
-    field = Junctions(np.empty((0, 0, 5)), match.left_boundaries, match.left_colors, match.settings.junctions)
+    field: Junctions[np.ndarray] = Junctions(
+        np.empty((0, 0, 5)), match.left_boundaries, match.left_colors, match.settings.junctions
+    )
     return field.render(boundaries)
 
 

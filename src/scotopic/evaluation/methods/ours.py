@@ -79,9 +79,8 @@ def predict_ours(
     images = as_image(left, "left"), as_image(right, "right")
     settings = PRESETS[preset].junctions
     check_pair(*images, settings.patch_size)
-    fits_once = isinstance(
-        PRESETS[preset], JunctionMatchingSettings
-    )  # best fits several times, to images that it has transformed
+    # best fits several times, to images that it has transformed
+    fits_once = isinstance(PRESETS[preset], JunctionMatchingSettings)
     options = {**overrides, "max_disparity": min(max_disparity, images[0].shape[1])}  # a match cannot leave the image
     seconds = 0.0
     if fits_once and not any(is_constant(image) for image in images):
