@@ -138,6 +138,14 @@ def test_progress_over_a_run_never_falls_and_ends_at_all_of_it() -> None:
     assert job.total_share == 0.25
 
 
+def test_the_stages_of_a_run_come_from_the_pipeline(visitor: Session) -> None:
+    job = Job()
+
+    found = work.run(visitor, Request(SMALL, preset="fast", max_disparity=32), job, LIMITS)
+
+    assert job.stages == tuple(found.match.timings)
+
+
 def test_a_stage_is_called_as_the_pipeline_calls_it() -> None:
     assert [html.stage_title(name) for name in ("costs left", "SGM")] == ["Costs left", "SGM"]
 

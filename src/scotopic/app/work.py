@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.api import match
+from scotopic.app import pictures
 from scotopic.app.inputs import Request, prepare_pair
-from scotopic.app.pictures import (
-    REASONS,
-    confidence_picture,
-    disparity_picture,
-    image_picture,
-    reason_picture,
-    structure_picture,
-)
 from scotopic.app.session import Job, Limits, Outcome, Session
 from scotopic.colormap import Range, Rgb, color_range, color_scale
 from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
@@ -146,12 +139,12 @@ def draw(session: Session, kind: str) -> Rgb:
     sgbm = None if session.sgbm is None else session.sgbm.disparity
     disparity = {"disparity": shown.disparity, "truth": outcome.truth, "sgbm": sgbm}.get(kind)
     if disparity is not None:
-        return disparity_picture(disparity, result_color_range(outcome), shown.left_colors)
+        return pictures.disparity_picture(disparity, result_color_range(outcome), shown.left_colors)
     drawers: dict[str, Callable[[], Rgb]] = {
-        "image": lambda: image_picture(shown.left_image),
-        "structure": lambda: structure_picture(shown),
-        "confidence": lambda: confidence_picture(shown.confidence, shown.mask),
-        "reason": lambda: reason_picture(shown.reason),
+        "image": lambda: pictures.image_picture(shown.left_image),
+        "structure": lambda: pictures.structure_picture(shown),
+        "confidence": lambda: pictures.confidence_picture(shown.confidence, shown.mask),
+        "reason": lambda: pictures.reason_picture(shown.reason),
         "bar": lambda: color_scale(256),
     }
     if kind not in drawers:
@@ -186,7 +179,7 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
         depth = float(depth_from_disparity(found.disparity_all[at], here)[0, 0])
         parts += [f"disparity {value:.2f} px", f"depth {depth:.3g} m" if math.isfinite(depth) else "no depth"]
     else:
-        name = REASONS[reason][0] if reason in REASONS else reason.name.lower().replace("_", " ")
+        name = pictures.REASONS[reason][0] if reason in pictures.REASONS else reason.name.lower().replace("_", " ")
         parts.append(f"no disparity: {name}")
     parts.append(f"confidence {float(found.confidence[at][0, 0]):.2f}")
     if outcome.truth is not None and np.isfinite(outcome.truth[at]).all():
@@ -209,7 +202,7 @@ def points(session: Session) -> tuple[NDArray[np.float32], NDArray[np.uint8], in
 
 def _make_cloud(outcome: Outcome) -> PointCloud:
     """Return the points of a result in the colors of its structure: the image itself is mostly noise."""
-    return point_cloud(outcome.match, outcome.calibration, structure_picture(outcome.match, boundaries=False))
+    return point_cloud(outcome.match, outcome.calibration, pictures.structure_picture(outcome.match, boundaries=False))
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------

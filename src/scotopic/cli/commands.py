@@ -26,7 +26,7 @@ from scotopic.pipelines.junction_matching import JUNCTIONS
 from scotopic.preview import as_picture, draw_junctions
 from scotopic.progress import Stopwatch
 from scotopic.sensor import simulate_pair, to_uint8
-from scotopic.settings import PRESETS, JunctionSettings, Settings, make_settings
+from scotopic.settings import PRESETS, Settings, make_settings
 from scotopic.stages.junctions.fit import Junctions
 from scotopic.warmup import cache_folders, warm_up
 
@@ -74,7 +74,7 @@ def junctions(
             "timings_seconds": clock.timings,
         }
         with display.stage("saving"):
-            _save_junctions(folder, pixels, field, settings)
+            _save_junctions(folder, pixels, field)
             write_json(folder / "report.json", summary)
     print_result(
         {**summary, "folder": str(folder), "files": list(JUNCTION_FILES)},
@@ -130,9 +130,7 @@ def _describe_image(image: NDArray[np.float32]) -> dict[str, Any]:
     return {"scotopic": __version__, "width": width, "height": height, "channels": channels}
 
 
-def _save_junctions(
-    folder: Path, image: NDArray[np.float32], field: Junctions[np.ndarray], settings: JunctionSettings
-) -> None:
+def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions[np.ndarray]) -> None:
     write_png(folder / "boundaries.png", as_picture(field.boundary_map))
     write_png(folder / "colors.png", as_picture(field.color_map))
     write_png(folder / "preview.png", draw_junctions(image, field))
@@ -142,7 +140,7 @@ def _save_junctions(
             parameters=field.parameters,
             boundary_map=field.boundary_map,
             color_map=field.color_map,
-            settings=json.dumps(dataclasses.asdict(settings)),
+            settings=json.dumps(dataclasses.asdict(field.settings)),
         )
 
 

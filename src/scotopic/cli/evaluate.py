@@ -228,8 +228,8 @@ def _error_table(evaluations: Sequence[_Evaluation]) -> Table:
     rows += [(f"surest {share} %", each.most_confident[share]) for share in shares for each in evaluations]
     for name, each in rows:
         lengths = (_format(length, 2) for length in (each.epe, each.rms, each.a50, each.a90, each.a99))
-        bad = map(_format, each.bad.values())
-        table.add_row(name, str(each.window), f"{_format(100 * each.coverage)} %", *lengths, *bad)
+        coverage = f"{_format(100 * each.coverage)} %"
+        table.add_row(name, str(each.window), coverage, *lengths, *map(_format, each.bad.values()))
     return table
 
 
