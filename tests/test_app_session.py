@@ -50,15 +50,15 @@ def test_a_run_gives_what_the_library_gives_for_the_same_pair(outcome: Outcome) 
 def test_every_preset_is_passed_on(visitor: Session, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def note(left: object, right: object, preset: str, **_: object) -> None:
-        asked.append(preset)
+    def note(left: object, right: object, settings: scotopic.Settings, **_: object) -> None:
+        asked.append(settings)
         raise Cancelled
 
     monkeypatch.setattr(work, "match", note)
     with pytest.raises(Cancelled):
         work.run(visitor, Request(SMALL, preset=preset), Job(), LIMITS)
 
-    assert asked == [preset]
+    assert asked == [scotopic.PRESETS[preset]]
 
 
 def test_a_cancelled_run_stops_at_the_next_report_and_keeps_the_earlier_result(session: Session) -> None:
@@ -155,7 +155,7 @@ def test_a_stage_is_called_as_the_pipeline_calls_it() -> None:
     [
         (Request("Cellar"), "no pair 'Cellar'.*Room"),
         (Request(SMALL, preset="slow"), "'slow'"),
-        (Request(SMALL, min_disparity=20, max_disparity=10), "20 to 10"),
+        (Request(SMALL, min_disparity=20, max_disparity=10), "10.*20"),
         (Request(SMALL, max_disparity=5000), "0 to 5000 px is too wide.*512 px"),
         (Request(SMALL, photons=-1.0), "photons"),
         (Request(OWN), "left and right image is missing"),
