@@ -60,7 +60,10 @@ def test_values_that_look_like_options_can_still_be_given(pair: Path, tmp_path: 
 
 
 def test_every_way_to_match_starts_from_best() -> None:
-    starts = [inspect.signature(each).parameters["preset"].default for each in (match, video, demo, scotopic.match)]
+    starts = [
+        inspect.signature(each).parameters["preset"].default
+        for each in (match, video, demo, scotopic.match, scotopic.Matcher)
+    ]
     starts += [inspect.signature(StereoScotopic.create).parameters["preset"].default, Request("Room").preset]
 
     assert set(starts) == {"best"}

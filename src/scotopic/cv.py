@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.api import match
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
@@ -149,8 +150,6 @@ class StereoScotopic:
         ScotopicError
             The pair cannot be matched; the message says why.
         """
-        from scotopic.api import match
-
         views = _as_rgb(left, "left"), _as_rgb(right, "right")
         given = self._parameters
         width = views[0].shape[1]

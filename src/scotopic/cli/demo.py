@@ -21,12 +21,11 @@ from scotopic.io import write_pfm, write_png
 from scotopic.preview import draw_preview
 from scotopic.result import FILES
 from scotopic.sensor import simulate_pair, to_uint8
-from scotopic.settings import make_settings
 from scotopic.warmup import warmed
 
 DEFAULT_FOLDER = Path("scotopic-demo")
 DEMO_FILES = (*FILES, "left.png", "right.png", "truth.pfm", "scores.json")
-PHOTONS, READ_NOISE, MAX_DISPARITY = 2.0, 2.0, 64
+PHOTONS, READ_NOISE = 2.0, 2.0
 
 
 def demo(
@@ -40,6 +39,7 @@ def demo(
         ),
     ] = None,
     preset: options.Preset = "best",
+    max_disparity: options.MaxDisparity = 64,
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006 - typer copies it
     overwrite: options.Overwrite = False,
@@ -52,7 +52,7 @@ def demo(
     The default preset is best; --preset fast takes a fraction of the time.
     """
     start = time.perf_counter()
-    settings = make_settings(preset, **{"max_disparity": MAX_DISPARITY, **options.parse_settings(assignments)})
+    settings = options.read_settings(preset, assignments, max_disparity=max_disparity)
     resolve_device(device)
     overwrite = overwrite or out is None
     with (
@@ -96,7 +96,7 @@ def demo(
             f"a scene with {PHOTONS:g} photons per pixel at white, read noise {READ_NOISE:g}: {describe_match(result)}",
             table,
             f"results in {folder}; look at {folder / 'preview.png'}",
-            f"the same by hand: {again} --max-disparity {MAX_DISPARITY}",
+            f"the same by hand: {again} --max-disparity {max_disparity}",
         ],
         quiet=quiet,
         as_json=as_json,

@@ -32,7 +32,7 @@ from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.sensor.response import Response
-from scotopic.settings import JunctionMatchingSettings, Settings, make_settings
+from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.warmup import warmed
 
 Image = NDArray[np.float32]
@@ -78,8 +78,7 @@ def match(
 
     The default preset is best; --preset fast takes a fraction of the time.
     """
-    given = options.parse_settings(assignments, max_disparity=max_disparity, min_disparity=min_disparity)
-    settings = make_settings(preset, **given)
+    settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
     _check_calibration(calib, [option for option, is_given in needing.items() if is_given])
     _check_formats(formats, settings)

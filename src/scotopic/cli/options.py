@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scotopic.errors import SettingsError
+from scotopic.settings import Settings, make_settings
 
 Left = Annotated[Path, typer.Argument(metavar="LEFT", help="Left image of a rectified pair.")]
 Right = Annotated[Path, typer.Argument(metavar="RIGHT", help="Right image, of the same size.")]
@@ -65,6 +66,11 @@ Mosaic = Annotated[str, typer.Option(help="Raw files become binned (half the siz
 White = Annotated[
     float | None, typer.Option(help="Photons per frame (counts) or per plane (bit-planes) that become white.")
 ]
+
+
+def read_settings(preset: str, assignments: Sequence[str], **options: object) -> Settings:
+    """Return the settings of a preset, changed by ``--set`` and by options named like a setting."""
+    return make_settings(preset, **parse_settings(assignments, **options))
 
 
 def parse_settings(assignments: Sequence[str], **options: object) -> dict[str, Any]:

@@ -32,7 +32,6 @@ from scotopic.io.frames import StereoFrames, open_pairs
 from scotopic.io.video import CODECS, VideoWriter, video_file
 from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
-from scotopic.settings import make_settings
 from scotopic.warmup import warm_up
 
 FORMAT = 1  #: version of the video's ``report.json``
@@ -71,11 +70,10 @@ def video(
 
     The default preset is best; --preset fast does many more pairs per second.
     """
-    given = options.parse_settings(assignments, max_disparity=max_disparity, min_disparity=min_disparity)
-    settings = make_settings(preset, **given)
-    resolve_device(device)
     if maps not in KINDS:
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(KINDS)}.")
+    settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    resolve_device(device)
     with (
         results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
         _maps_folder(folder / FRAMES, maps, overwrite, inputs=[left, right]),
