@@ -276,48 +276,18 @@ def search(
         )
         # The target centered on the patch's mean: its sums with p and w shift with it.
         value = _channel_value(
-            tl.sum(p0, 0) - mean0 * total_p,
-            tl.sum(w0, 0) - mean0 * total_w,
-            color_weight,
-            s0,
-            s1,
-            s2,
-            q00,
-            q11,
-            q22,
-            q01,
-            q02,
-            q12,
-        )
+            tl.sum(p0, 0) - mean0 * total_p, tl.sum(w0, 0) - mean0 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
+            q01, q02, q12,
+        )  # fmt: skip
         if CHANNELS == 3:
             value += _channel_value(
-                tl.sum(p1, 0) - mean1 * total_p,
-                tl.sum(w1, 0) - mean1 * total_w,
-                color_weight,
-                s0,
-                s1,
-                s2,
-                q00,
-                q11,
-                q22,
-                q01,
-                q02,
-                q12,
-            )
+                tl.sum(p1, 0) - mean1 * total_p, tl.sum(w1, 0) - mean1 * total_w, color_weight, s0, s1, s2, q00, q11,
+                q22, q01, q02, q12,
+            )  # fmt: skip
             value += _channel_value(
-                tl.sum(p2, 0) - mean2 * total_p,
-                tl.sum(w2, 0) - mean2 * total_w,
-                color_weight,
-                s0,
-                s1,
-                s2,
-                q00,
-                q11,
-                q22,
-                q01,
-                q02,
-                q12,
-            )
+                tl.sum(p2, 0) - mean2 * total_p, tl.sum(w2, 0) - mean2 * total_w, color_weight, s0, s1, s2, q00, q11,
+                q22, q01, q02, q12,
+            )  # fmt: skip
         if COUPLED:
             value += boundary_weight * tl.sum(sb, 0)
         best = k == tl.argmin(tl.where(k < CANDIDATES, value, float("inf")), 0, tie_break_left=True)
@@ -386,11 +356,8 @@ def describe(
     color_map += view * CHANNELS * area + top * width + left
     boundary_map += view * area + top * width + left
 
-    t1, t2, t3 = (
-        tl.load(parameters + 5 * patch),
-        tl.load(parameters + 5 * patch + 1),
-        tl.load(parameters + 5 * patch + 2),
-    )
+    t1, t2 = tl.load(parameters + 5 * patch), tl.load(parameters + 5 * patch + 1)
+    t3 = tl.load(parameters + 5 * patch + 2)
     x0, y0 = tl.load(parameters + 5 * patch + 3).to(REAL), tl.load(parameters + 5 * patch + 4).to(REAL)
     t1, t2, t3, i1, i2, i3 = _sorted_angles(t1, t2, t3)
     t1, t2, t3 = t1.to(REAL), t2.to(REAL), t3.to(REAL)
