@@ -306,7 +306,7 @@ def test_the_rendered_scene_is_matched_and_the_same_bits_come_again(device: str,
     assert runs[0].coverage > 0.1
     error = np.abs(runs[0].disparity[kept] - scene.disparity_left[kept])
     assert np.median(error) < 1.5
-    assert (error > 3).mean() < (0.15 if preset != "best" else 0.25)  # which keeps several times as many pixels
+    assert (error > 3).mean() < 0.15
 
 
 @on_a_real_gpu
