@@ -1,12 +1,12 @@
-"""Is ``preset="best"`` better than every other method that learns nothing, at every coverage, and filled?
+"""Is ``preset="best"`` better than every other method that learns nothing, at every coverage and at every pixel?
 
     scotopic benchmark --plan quick --data ../shared/data -o results
     python benchmarks/against_others.py results --data ../shared/data --out docs/images/risk_coverage.png
 
-Reads the records and maps that a benchmark left. For each data set and window it compares the mean risk-coverage curves
-point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways, and the best of
-them counts, for W1 and for W19 on its own: as they are where they are dense, from the farther neighbor along the row,
-and by the planes of :mod:`scotopic.depth.fill`.
+Reads the records and maps of a benchmark. For each data set and window it compares the mean risk-coverage curves
+point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways: as they are if
+they are dense, from the farther neighbor along the row, and by the planes of :mod:`scotopic.depth.fill`. The best of
+them counts, separately for W1 and W19.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import scotopic
 from scotopic.depth.fill import fill_between_boundaries
-from scotopic.evaluation.benchmark import scenes_of
+from scotopic.evaluation.benchmark import list_scenes
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan, load_plan
@@ -71,8 +71,8 @@ def mean_curves(records: list[Record], dataset: str, window: str) -> dict[str, N
 
 
 def _at(curve: dict[str, Any]) -> NDArray[np.float64]:
-    """Return a curve's EPE at :data:`COVERAGES`. The surest pixels of equal confidence stand for fewer of them."""
-    coverage, epe = np.array(curve["coverage"]), np.array(curve["epe"], dtype=np.float64)
+    """Return a curve's EPE at :data:`COVERAGES`; it is level before the first point, and ends with the last."""
+    coverage, epe = np.array(curve["coverage_percent"]), np.array(curve["epe"], dtype=np.float64)
     return np.asarray(np.interp(COVERAGES, coverage, epe, right=np.nan))
 
 
@@ -80,7 +80,7 @@ def filled_errors(
     records: list[Record], plan: Plan, root: Path, folder: Path
 ) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Return for each data set and window the mean EPE, Bad-1 and Bad-3 of all pixels, method by method."""
-    scenes = scenes_of(plan, root)
+    scenes = list_scenes(plan, root)
     opened = {p.kind: open_dataset(p.kind, p.locate(root), p.scale) for p in plan.datasets if p.kind in scenes}
     errors: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
     for record in records:
@@ -156,7 +156,7 @@ def as_json(
     """Return everything as plain values."""
     return {
         "version": scotopic.__version__,
-        "coverage": [round(float(c), 2) for c in COVERAGES],
+        "coverage_percent": [round(float(c), 2) for c in COVERAGES],
         "curves": {
             f"{dataset} W{window}": {
                 m: [round(float(v), 3) if np.isfinite(v) else None for v in c] for m, c in by.items()

@@ -1,10 +1,9 @@
-"""What a score of ``preset="best"`` is worth: refits the calibration on rendered scenes, and draws how reliable it is.
+"""Fit the confidence of ``preset="best"`` to rendered scenes, and draw how reliable it is.
 
     python benchmarks/calibrate.py [--scenes 28] [--out docs/images/reliability.png]
 
-Prints the constants for :class:`scotopic.settings.EvidenceSettings` and the reliability table. Scenes are rendered,
-never real. For the table and the picture each half of them is judged by what was fitted to the other; the constants are
-those of all.
+Prints the constants of the calibration and the reliability table. Scenes are rendered, never real. For the table and
+the picture each half of them is tested with what was fitted to the other; the constants are fitted to all.
 """
 
 from __future__ import annotations

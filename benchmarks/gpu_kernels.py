@@ -14,12 +14,12 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-
 from scotopic.junctions import on_cuda as fitting
-from scotopic.stages.junctions.fit import fit_fields, plain_map
 from scotopic.matching import View
 from scotopic.matching import on_cuda as matching
+
 from scotopic.settings import make_settings
+from scotopic.stages.junctions.fit import fit_fields, plain_map
 
 # Floating-point operations of one pixel evaluation, counted in the kernels (RGB): four lines, two soft steps, sums.
 SEARCH_FLOP, COUPLED_FLOP = 72, 83

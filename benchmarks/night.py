@@ -2,9 +2,9 @@
 
     python benchmarks/night.py --data ../shared/data --json benchmarks/results/night.json --out docs/images/night.png
 
-Two methods that share nothing, ``preset="best"`` and OpenCV's SGBM, are compared with the LIDAR and with each other.
-Where both see the same disparity and the LIDAR another one, the LIDAR is off, and no matcher can come closer to it.
-The pair: Maddern et al., "1 Year, 1000 km: The Oxford RobotCar Dataset", 2017.
+Two independent methods, ``preset="best"`` and OpenCV's SGBM, are compared with the LIDAR and with each other. Where
+both find the same disparity and the LIDAR another one, the LIDAR is off, and no matcher can come closer to it. The
+pair: Maddern et al., "1 Year, 1000 km: The Oxford RobotCar Dataset", 2017.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def errors(disparity: Map, lidar: Map) -> dict[str, float]:
 
 
 def by_confidence(match: scotopic.Match, lidar: Map) -> list[dict[str, float]]:
-    """Return the errors of the surest shares of the points."""
+    """Return the errors of the most certain shares of the points."""
     confidence = match.confidence[np.isfinite(lidar)]
     limits = [float(np.quantile(confidence, 1 - share)) for share in (0.39, 0.45, 0.52, 0.75, 1.0)]
     return [errors(np.where(match.confidence >= limit, match.disparity_all, np.nan), lidar) for limit in limits]

@@ -1,4 +1,4 @@
-"""Hold the presets to the published implementation on its own eight noisy inputs.
+"""Compare the presets with the published implementation on its own eight noisy inputs.
 
     python benchmarks/reference.py --json benchmarks/results/reference.json
 
@@ -17,16 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scenes import ReferenceScene, load_reference, reference_folder
-from speed import commit, machine
-
-import scotopic
-from scotopic.evaluation.metrics import score
-from scotopic.io import as_image
-from scotopic.stages.junctions.fit import Junctions, fit_junctions
-from scotopic.stages.junctions.fit import plain_map
-from scotopic.stages.junctions.geometry import objective
 from scotopic.junctions.on_cpu import draw_maps, to_planes
-from scotopic.stages.junctions.reference import cut_patches
 from scotopic.matching import (
     View,
     aggregate,
@@ -37,10 +28,28 @@ from scotopic.matching import (
     select,
     spread_over_pixels,
 )
+from speed import commit, machine
+
+import scotopic
+from scotopic.evaluation.metrics import score
+from scotopic.io import as_image
 from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.stages.junctions.fit import Junctions, fit_junctions, plain_map
+from scotopic.stages.junctions.geometry import objective
+from scotopic.stages.junctions.reference import cut_patches
 
 MATCHING = MatchingSettings(max_disparity=128)
-COLUMNS = ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W19 Bad-5", "W1 EPE", "W1 Bad-1", "W1 Bad-3", "W1 Bad-5")
+COLUMNS = (
+    "coverage_percent",
+    "W19 EPE",
+    "W19 Bad-1",
+    "W19 Bad-3",
+    "W19 Bad-5",
+    "W1 EPE",
+    "W1 Bad-1",
+    "W1 Bad-3",
+    "W1 Bad-5",
+)
 
 
 def view_of(image: NDArray[np.float32], field: Junctions) -> View:
@@ -99,7 +108,7 @@ def end_to_end(scene: ReferenceScene, preset: str) -> dict[str, Any]:
 def errors_of(prediction: NDArray[np.floating], scene: ReferenceScene) -> dict[str, float]:
     """Return coverage and errors with both windows, on the paper's truth."""
     wide, point = score(prediction, scene.truth, 19), score(prediction, scene.truth, 1)
-    errors = [wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
+    errors = [100 * wide.coverage, *(v for s in (wide, point) for v in (s.epe, s.bad[1], s.bad[3], s.bad[5]))]
     return dict(zip(COLUMNS, errors, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What the site takes from the package: the table of presets, and docstrings with their reST roles as plain code."""
+"""What the site takes from the package: tables, examples, and docstrings, rewritten from reST to Markdown."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 
 import griffe
 
+from scotopic.pipelines import stages_of
 from scotopic.settings import PRESETS
 
-_RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+_ROOT = Path(__file__).parent.parent
+_RESULTS = _ROOT / "benchmarks" / "results"
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`(~?)([\w.]+)(?: <[^>`]*>)?`")
-_TYPED = re.compile(r"^((?:>>> .*(?:\n|$)(?:(?!>>> ).+(?:\n|$))*)+)", re.MULTILINE)
-_TO_SOURCE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:src|examples|benchmarks|tests)/[^)]*\)")
+_PROMPT = re.compile(r"^((?:>>> .*(?:\n|$)(?:(?!>>> ).+(?:\n|$))*)+)", re.MULTILINE)
+_SOURCE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:src|examples|benchmarks|tests)/[^)]*\)")
 _SECTION = re.compile(r"^\w[\w ]*\n---+$", re.MULTILINE)
 _TABLE = re.compile(r"^(=+(?: +=+)+\n.*?\n=+(?: +=+)+)$", re.MULTILINE | re.DOTALL)
 
 
 def presets_table() -> str:
-    """Return every setting that all presets have and in which they differ, one column per preset."""
+    """Return all settings that the presets share and in which they differ, one column per preset."""
     values = {
         name: {
             f.name: getattr(part, f.name)
@@ -38,8 +40,14 @@ def presets_table() -> str:
     return _table(["setting", *(f"`{name}`" for name in values)], rows)
 
 
+def stages_table() -> str:
+    """Return the stages of ``best``, in order."""
+    rows = [[f"`{stage.name}`", stage.summary] for stage in stages_of(PRESETS["best"])]
+    return _table(["stage, in progress and timings", "what it does"], rows)
+
+
 def results_table() -> str:
-    """Return what was measured of each preset, and of the published implementation, from ``benchmarks/results``."""
+    """Return the measurements of each preset and of the published implementation, from ``benchmarks/results``."""
     reference, cpu, gpu = (json.loads((_RESULTS / f"{name}.json").read_text()) for name in ("reference", "cpu", "gpu"))
     published = reference["mean"]["published"]
     rows = [_errors("published code", published, cpu["published_cpu_seconds"], gpu["published_seconds"])]
@@ -52,7 +60,7 @@ def results_table() -> str:
 
 
 def _errors(name: str, errors: dict[str, float], *seconds: float | None) -> list[str]:
-    found = [errors[key] for key in ("coverage", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W1 EPE")]
+    found = [errors[key] for key in ("coverage_percent", "W19 EPE", "W19 Bad-1", "W19 Bad-3", "W1 EPE")]
     times = ["" if value is None else f"{value:,.0f}" if value > 50 else f"{value:.2g}" for value in seconds]
     return [name, *(f"{value:.1f}" if value >= 5 else f"{value:.2f}" for value in found), *times]
 
@@ -61,8 +69,21 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
-def one_name_each(docstring: str) -> str:
-    """Return a docstring whose parameters stand alone: for ``a, b`` the site would give both the default of ``a``."""
+def example_scripts() -> str:
+    """Return all examples as code, each folded under its name."""
+    scripts = sorted((_ROOT / "examples").glob("*.py"))
+    return "\n\n".join(
+        f'??? example "{path.name}"\n\n' + "".join(f"    {line}".rstrip() + "\n" for line in _fence(path.read_text()))
+        for path in scripts
+    )
+
+
+def _fence(code: str) -> list[str]:
+    return ["```python", *code.splitlines(), "```"]
+
+
+def split_parameters(docstring: str) -> str:
+    """Return a docstring with one entry per parameter: for ``a, b`` the site would give both the default of ``a``."""
     head, found, rest = docstring.partition("Parameters\n----------\n")
     if not found:
         return docstring
@@ -77,12 +98,12 @@ def one_name_each(docstring: str) -> str:
     return head + found + "".join(alone) + rest
 
 
-def in_markdown(docstring: str) -> str:
-    """Return a docstring with roles as code, and literal blocks and tables of reST as Markdown's."""
+def to_markdown(docstring: str) -> str:
+    """Return a docstring with the roles, literal blocks and tables of reST in Markdown."""
     text = _ROLE.sub(lambda found: f"`{found[2].rpartition('.')[2] if found[1] else found[2]}`", docstring)
     text = _TABLE.sub(lambda found: f"``` {{ .text .wide }}\n{found[1].replace('``', '')}\n```", text)
-    if "Examples\n---" not in text:  # there, what is to be typed is recognized
-        text = _TYPED.sub(r"```pycon\n\1```\n", text)
+    if "Examples\n---" not in text:  # in a section of examples the prompt is recognized
+        text = _PROMPT.sub(r"```pycon\n\1```\n", text)
     return re.sub(r"::$", ":", text, flags=re.MULTILINE)
 
 
@@ -91,12 +112,20 @@ class Roles(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:
-            obj.docstring.value = in_markdown(one_name_each(obj.docstring.value))
+            obj.docstring.value = to_markdown(split_parameters(obj.docstring.value))
+
+
+_INSERTED = {
+    "<!-- table of presets -->": presets_table,
+    "<!-- table of results -->": results_table,
+    "<!-- table of stages -->": stages_table,
+    "<!-- the scripts -->": example_scripts,
+}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the tables where a page asks for them; links to source files, which the site has not, become their words."""
-    for asked, table in ("<!-- table of presets -->", presets_table), ("<!-- table of results -->", results_table):
-        if asked in markdown:
-            markdown = markdown.replace(asked, table())
-    return _TO_SOURCE.sub(r"\1", markdown)
+    """Insert what a page asks for. Links to source files, which the site does not have, become plain text."""
+    for marker, make in _INSERTED.items():
+        if marker in markdown:
+            markdown = markdown.replace(marker, make())
+    return _SOURCE_LINK.sub(r"\1", markdown)

@@ -1,4 +1,4 @@
-"""From disparity to meters: read a calibration, take depth and its uncertainty, write points, look from aside."""
+"""From disparity to meters: read a calibration, compute depth and its uncertainty, write and draw a point cloud."""
 
 import cv2
 import numpy as np
@@ -31,12 +31,12 @@ patch = result.settings.junctions.patch_size
 sigma = depth_uncertainty(
     result.disparity, calibration, disparity_uncertainty(result.disparity_all, result.right_disparity, patch)
 )
-cloud = point_cloud(result, calibration, image=scene.left, max_depth=8.5)  # colors from a picture taken in light
+cloud = point_cloud(result, calibration, image=scene.left, max_depth=8.5)  # colors from an image in good light
 cloud.save(out / "points.ply", overwrite=True)
 print(f"{len(cloud)} points, depth {np.nanmin(depth):.2f} to {np.nanmax(depth):.2f} m")
-print(f"median uncertainty {np.nanmedian(sigma):.2f} m (too small: docs/depth.md says by how much)")
+print(f"median uncertainty {np.nanmedian(sigma):.2f} m (too small; docs/depth.md says by how much)")
 
-# The points from above and to the right: turn them about a point in the room, far ones drawn first.
+# Draw the points as seen from above and to the right: rotate them about a point in the room, far ones first.
 center, (turn, tilt) = np.array([0.0, 0.2, 3.6]), np.deg2rad([-24, 26])
 about_y = np.array([[np.cos(turn), 0, np.sin(turn)], [0, 1, 0], [-np.sin(turn), 0, np.cos(turn)]])
 about_x = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
@@ -45,5 +45,5 @@ view = np.full((208, 320, 3), panels.NIGHT, np.uint8)
 for k in np.argsort(-turned[:, 2]):
     x, y = (300 * turned[k, :2] / turned[k, 2] + [160, 104]).astype(int).tolist()
     cv2.circle(view, (x, y), 1, cloud.colors[k].tolist(), -1)
-shown = [("Depth: 1 m blue to 8 m yellow", panels.colored(depth, 1, 8, cv2.COLORMAP_CIVIDIS)), ("points.ply", view)]
+shown = [("Depth, 1 m (blue) to 8 m (yellow)", panels.colored(depth, 1, 8, cv2.COLORMAP_CIVIDIS)), ("points.ply", view)]
 panels.save(out / "depth_and_points.png", [shown])

@@ -1,20 +1,21 @@
-"""Inside a PyTorch program: tensors on the GPU in, tensors on the GPU out, no copy to the host between."""
+"""In a PyTorch program: tensors on the GPU in, tensors on the GPU out, without a copy to the host."""
 
 import sys
 
 import panels
 
 import scotopic
-from scotopic.backends.device import DeviceError, resolve_device
+from scotopic.backends.device import resolve_device
+from scotopic.errors import DeviceError
 
 out = panels.folder(__doc__)
 try:
     resolve_device("cuda")
 except DeviceError as error:
-    print(f"skipped, there is no GPU to run on: {error}")
+    print(f"skipped, because there is no GPU: {error}")
     sys.exit(0)
 
-import torch  # noqa: E402 - only where there is a GPU to use it
+import torch  # noqa: E402 - only if there is a GPU to use it
 
 scene = scotopic.render_scene(320, 208)
 noisy = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2)

@@ -1,4 +1,4 @@
-"""A program that uses cv2.StereoSGBM changes one line: the same calls, the same int16 map, in the dark."""
+"""Change one line of a program that uses cv2.StereoSGBM: the same calls, the same int16 map, in the dark."""
 
 import cv2
 import numpy as np
@@ -21,7 +21,7 @@ matchers = {
 low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
 shown, words = [], []
 for name, matcher in matchers.items():
-    fixed = matcher.compute(left, right)  # sixteenths of a pixel, (minDisparity - 1) * 16 where there is none
+    fixed = matcher.compute(left, right)  # in sixteenths of a pixel; (minDisparity - 1) * 16 where there is none
     known = fixed > (matcher.getMinDisparity() - 1) * 16
     disparity = np.where(known, fixed / 16, np.nan)
     near = np.abs(disparity - scene.disparity_left)[known] <= 3

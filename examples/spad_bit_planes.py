@@ -1,23 +1,22 @@
-"""From the bit planes of a single-photon camera to a match: pack, read as flux on one scale, match."""
+"""From the bit planes of a single-photon camera to a match: pack the bits, read them as flux, match."""
 
 import numpy as np
 import panels
 
 import scotopic
-from scotopic.sensor import common_white, flux_from_bits, read_bit_planes
-from scotopic.sensor.spad import count_bits
+from scotopic.sensor import common_white, count_bits, flux_from_bits, read_bit_planes
 
-PLANES, BRIGHT = 64, 0.5  # so many planes, of up to half a photon each
+PLANES, BRIGHT = 64, 0.5  # the number of planes, and the most photons per plane
 
 out = panels.folder(__doc__)
 scene = scotopic.render_scene(320, 208)
 random = np.random.default_rng(0)
 for name, view in ("left", scene.left), ("right", scene.right):
     flux = BRIGHT * view.mean(axis=2)
-    planes = random.random((PLANES, *flux.shape)) < 1 - np.exp(-flux)  # a bit says: at least one photon came
+    planes = random.random((PLANES, *flux.shape)) < 1 - np.exp(-flux)  # a bit is set if at least one photon arrived
     np.save(out / f"{name}.npy", np.packbits(planes, axis=2))  # the layout of photoncube's files
 
-# Both views need one scale, and it should fill [0, 1]. Files larger than memory are fine: they are read plane by plane.
+# Both views need the same scale, and the values should fill [0, 1]. Files may be larger than memory.
 files = [out / "left.npy", out / "right.npy"]
 white = common_white(*(flux_from_bits(*count_bits(path))[0] for path in files))
 left, right = (read_bit_planes(path, white=white) for path in files)

@@ -1,4 +1,4 @@
-"""A stream of pairs, as from a camera: one Matcher, set up once, results in order, a clip of them."""
+"""A stream of pairs, as from a camera: one Matcher, set up once, gives the results in order."""
 
 import time
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ scene = scotopic.render_scene(SHAPE[1], SHAPE[0])
 
 
 def camera() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs as they come: here the same room with other noise; yours would wait for the camera."""
+    """Yield pairs as they arrive: here the same room with new noise each time; yours would wait for the camera."""
     for frame in range(FRAMES):
         yield scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=2, seed=frame)
 
 
-# Pairs are read ahead in a thread of their own; on a GPU upload, work and download overlap as well.
+# Pairs are read ahead in a separate thread. On a GPU, upload, computation and download overlap as well.
 matcher = scotopic.Matcher("fast", (*SHAPE, 3), max_disparity=32)
 results, start = [], time.perf_counter()
 for number, result in enumerate(matcher.run(camera())):
@@ -32,7 +32,7 @@ panels.save(
     out / "stream_of_pairs.png",
     [[(f"Frame {2 * row + k}", draw_side_by_side(results[2 * row + k])) for k in (0, 1)] for row in (0, 1)],
 )
-# What holds still can be averaged over time, where it was answered more than once.
+# A static scene can be averaged over time, where a pixel was answered more than once.
 seen = np.stack([result.disparity for result in results])
 twice = np.isfinite(seen).sum(axis=0) > 1
 print(f"answered in two frames or more: {100 * twice.mean():.1f} % of the pixels")

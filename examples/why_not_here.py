@@ -1,4 +1,4 @@
-"""Why has this pixel no disparity? Reasons as a map, confidence as a map, and what confidence is worth."""
+"""Why does this pixel have no disparity? Reasons and confidence as maps, and how good the confidence is."""
 
 import cv2
 import numpy as np
@@ -28,16 +28,16 @@ for preset in ("fast", "best"):
         here = result.reason == reason
         reasons[here] = color
         if here.any():
-            bright = tuple(max(part, 140) for part in color)  # words have to be read
+            bright = tuple(max(part, 140) for part in color)  # bright enough to read
             legend.append((f"{reason.name} {100 * here.mean():.1f} %", bright))
     disparities = [
         ("Disparity", panels.colored(result.disparity, low, high)),
         ("Before masking (disparity_all)", panels.colored(result.disparity_all, low, high)),
     ]
     confidence = panels.colored(result.confidence, 0, 1, cv2.COLORMAP_VIRIDIS)
-    explained = [("Confidence, 0 dark to 1 bright", confidence), ("Reason", reasons)]
+    explained = [("Confidence, 0 (dark) to 1 (bright)", confidence), ("Reason", reasons)]
 
-    # Is a surer pixel a better one? Over all pixels, answered or not: the least sure fifth, the next, and so on.
+    # Are confident pixels more often right? All pixels, in fifths, the least confident first.
     near = np.abs(result.disparity_all - scene.disparity_left).ravel() <= 1
     fifths = np.array_split(np.argsort(result.confidence, axis=None), 5)
     said = " ".join(f"{result.confidence.ravel()[fifth].mean():.2f}" for fifth in fifths)

@@ -17,7 +17,7 @@ SCENES = {"middlebury2014": ("Adirondack", "Motorcycle", "Piano"), "instereo2k":
 SEEDS = (0, 1)
 WINDOWS = (1, 19)
 THRESHOLDS = ("1", "3", "5")
-BROKEN = "disp0.pfm: found 12 bytes, expected 944 x 628 px <float>; get it again"
+BROKEN = "disp0.pfm holds 12 bytes, too few for 944 x 628 px <float>. Get it again."
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,18 @@ def make_record(task: Task, method: FakeMethod, scene: int, windows: Iterable[in
         epe = method.epe(coverage, window, scene, task.seed)
         line = [method.epe(point, window, scene, task.seed) for point in points]
         bad = {k: bad_of(epe, k) for k in THRESHOLDS}
-        scores[str(window)] = {"epe": epe, "rms": 2 * epe, "bad": bad, "coverage": coverage}
+        scores[str(window)] = {"epe": epe, "rms": 2 * epe, "bad": bad, "coverage_percent": coverage}
         scores[str(window)] |= {"a50": epe / 2, "a90": 2 * epe, "a99": 6 * epe}
-        curves[str(window)] = {"coverage": points, "epe": line, "aurc": line[20], "ause": line[20] / 3}
+        curves[str(window)] = {"coverage_percent": points, "epe": line, "aurc": line[20], "ause": line[20] / 3}
         curves[str(window)]["bad"] = {k: [bad_of(value, k) for value in line] for k in THRESHOLDS}
     return Record(task, scores, curves, method.seconds, 120, 80)
 
 
-def silent_record(task: Task, windows: Iterable[int] = WINDOWS) -> Record:
+def unanswered_record(task: Task, windows: Iterable[int] = WINDOWS) -> Record:
     """A finished record of a method that answered nowhere: no figure but the coverage, as null."""
-    nothing = dict.fromkeys(("epe", "rms", "a50", "a90", "a99")) | {"bad": dict.fromkeys(THRESHOLDS), "coverage": 0.0}
-    curve = {"coverage": [], "epe": [], "bad": {k: [] for k in THRESHOLDS}, "aurc": None, "ause": None}
+    nothing = dict.fromkeys(("epe", "rms", "a50", "a90", "a99")) | {"bad": dict.fromkeys(THRESHOLDS)}
+    nothing |= {"coverage_percent": 0.0}
+    curve = {"coverage_percent": [], "epe": [], "bad": {k: [] for k in THRESHOLDS}, "aurc": None, "ause": None}
     return Record(task, {str(w): nothing for w in windows}, {str(w): curve for w in windows}, 0.1, 120, 80)
 
 
@@ -99,7 +100,7 @@ def make_folder(
     """Write records, maps, scenes and the plan.
 
     With ``gaps``, ``scotopic:paper+fixed-p2`` fails on one scene with both seeds, ``opencv:sgbm`` answers nothing on
-    another with one seed, and ``classical`` was never run on the last piece.
+    another with one seed, and ``classical`` was never run on the last scene with one seed.
     """
     chosen = METHODS if methods is None else methods
     for dataset, scenes in SCENES.items():
@@ -112,7 +113,7 @@ def make_folder(
                         if gaps and (name, scene) == ("scotopic:paper+fixed-p2", "Motorcycle"):
                             record = Record(task, error=BROKEN)
                         elif gaps and (name, scene, seed) == ("opencv:sgbm", "Piano", 1):
-                            record = silent_record(task, windows)
+                            record = unanswered_record(task, windows)
                         elif gaps and (name, scene, seed) == ("classical", "001240", 1):
                             continue
                         record.save(folder)
@@ -135,7 +136,7 @@ def _save_maps(folder: Path, record: Record, method: FakeMethod, size: tuple[int
     clean = draw_blocks(*size, 3, seed=scene, side=max(24, size[1] // 8))
     truth = (10 + 50 * clean.mean(axis=2)).astype(np.float32)
     edges = np.hypot(*np.gradient(truth)) + 0.01 * random.random(size)
-    coverage = record.scores[str(WINDOWS[-1])]["coverage"]
+    coverage = record.scores[str(WINDOWS[-1])]["coverage_percent"]
     kept = edges >= np.quantile(edges, max(0.0, 1 - coverage / 100))
     error = random.laplace(0, method.start + method.slope * coverage / 2, size)
     dense = (truth + error).astype(np.float16)

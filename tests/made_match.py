@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.result import Reason
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 from scotopic.settings import make_settings
 
 

@@ -24,6 +24,7 @@ from scotopic.io import read_disparity, write_png
 from scotopic.settings import PRESETS
 
 pytest.importorskip("gradio", reason="needs the extra app: pip install 'scotopic[app]'")
+from scotopic.app.page import FROM_FILE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SMALL = "Room, small (192 x 128)"
@@ -155,10 +156,8 @@ def test_moving_the_threshold_moves_the_coverage_and_redraws(page: Any) -> None:
     assert is_loaded(page, ".sc-over")
     slider = page.locator("#threshold input[type=range]")
     slider.focus()
-    start = time.perf_counter()
     slider.press("End")
     page.wait_for_function("/Coverage 0.0 %/.test(document.querySelector('#coverage').textContent)")
-    assert time.perf_counter() - start < 5
 
 
 def test_the_mask_of_best_begins_at_its_own_threshold_and_can_be_widened(page: Any) -> None:
@@ -221,8 +220,8 @@ def test_sgbm_stands_beside_us_with_coverage_and_errors(page: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("holiday.png", b"not an image at all", "left image 'holiday.png': found no readable image in 19 bytes"),
-        ("large.png", None, "left image 'large.png': found 1.4 megapixels, expected at most 1"),
+        ("holiday.png", b"not an image at all", "left image 'holiday.png' (19 bytes) cannot be read"),
+        ("large.png", None, "left image 'large.png' has 1.4 megapixels; the limit is 1"),
     ],
 )
 def test_a_bad_upload_shows_a_sentence_and_no_trace(
@@ -268,14 +267,14 @@ def test_without_images_the_page_says_what_is_missing(page: Any) -> None:
     page.click("#match")
     page.wait_for_selector("#status [role=alert]")
 
-    assert "left and right image: found none" in page.inner_text("#status")
+    assert "left and right image is missing" in page.inner_text("#status")
     assert page.is_enabled("#match")
 
 
 def test_cancel_stops_the_work_and_the_next_match_runs(page: Any) -> None:
     page.locator("#preset").get_by_label("paper").check()  # half a minute and more
     page.click("#match")
-    page.wait_for_function("/Junctions/.test(document.querySelector('#status').textContent)")
+    page.wait_for_selector("#status .sc-progress i[style*='.']:not([style*='width:0.0%'])")
 
     page.click("#cancel")
     page.wait_for_function("/Cancelled/.test(document.querySelector('#status').textContent)")
@@ -283,9 +282,7 @@ def test_cancel_stops_the_work_and_the_next_match_runs(page: Any) -> None:
 
     assert page.inner_text("#status").strip() == "Cancelled."  # also after the last report has come
     assert page.is_enabled("#match")
-    start = time.perf_counter()
     match_small_room(page)  # which can only run once the worker is free
-    assert time.perf_counter() - start < 40
 
 
 def test_two_windows_do_not_see_each_other(browser: Any, page: Any, served: Served) -> None:
@@ -323,7 +320,7 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(served: Served, tmp_path:
     )
 
     assert result.returncode == 2
-    assert result.stderr.startswith(f"error: address: found that 127.0.0.1 port {port} cannot be listened on")
+    assert result.stderr.startswith(f"error: Cannot listen on 127.0.0.1 port {port} (")
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -333,7 +330,7 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(served: Served, tmp_path:
 
 def test_queued_jobs_from_four_clients_are_all_answered_and_leave_nothing(tmp_path: Path) -> None:
     client = pytest.importorskip("gradio_client", reason="comes with gradio")
-    values = [SMALL, "Simulate", 2, 2, "fast", 0, ROOMS[SMALL].max_disparity, None, 0.1, "by the file", False]
+    values = [SMALL, "Simulate", 2, 2, "fast", 0, ROOMS[SMALL].max_disparity, None, 0.1, FROM_FILE, False]
 
     with serve(tmp_path / "tmp") as running:
 

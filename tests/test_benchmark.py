@@ -19,8 +19,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.benchmark import Status, run_benchmark
 from scotopic.evaluation.plan import DatasetPlan, Plan, load_plan, shipped_plans
 from scotopic.evaluation.records import Record
-from scotopic.evaluation.report.results import read_results
-from scotopic.evaluation.report.summary import tabulate
+from scotopic.evaluation.report import read_results
 from scotopic.io import write_pfm, write_png
 
 SCENES = ("attic", "barn", "cellar")
@@ -65,7 +64,7 @@ def test_every_scene_method_and_seed_gets_a_record_with_coverage_beside_each_err
     for record in records.values():
         assert record.error is None
         assert set(record.scores) == {"1", "5"}
-        assert all("coverage" in score and "epe" in score for score in record.scores.values())
+        assert all("coverage_percent" in score and "epe" in score for score in record.scores.values())
 
 
 def test_the_method_that_others_are_matched_to_keeps_its_own_figures(data: Path, tmp_path: Path) -> None:
@@ -74,10 +73,10 @@ def test_the_method_that_others_are_matched_to_keeps_its_own_figures(data: Path,
     (tmp_path / "out" / "plan.json").write_text(json.dumps(asdict(plan)))
     results = read_results(tmp_path / "out")
 
-    row = tabulate(results, results.groups[0], 5).row("opencv:sgbm")
+    row = results.table(results.groups[0], 5).row("opencv:sgbm")
 
     assert row.matched["epe"] == row.own["epe"]
-    assert row.matched["coverage"] == row.own["coverage"]
+    assert row.matched["coverage_percent"] == row.own["coverage_percent"]
 
 
 def test_a_second_run_redoes_nothing_and_says_so(data: Path, tmp_path: Path) -> None:

@@ -12,13 +12,19 @@ import numpy as np
 import pytest
 
 import scotopic
-from scotopic.pipelines.evidence_matching import at_size, working_size
+from scotopic.backends import cpu_backend
 from scotopic.errors import SettingsError
-from scotopic.evidence import on_cpu as engine
+from scotopic.result import ARRAYS, Match, Reason
+from scotopic.settings import (
+    PRESETS,
+    ChannelSettings,
+    EvidenceMatchingSettings,
+    MatchingSettings,
+    Settings,
+    make_settings,
+)
 from scotopic.stages.channels import Pair
-from scotopic.result import Reason
-from scotopic.result import ARRAYS, Match
-from scotopic.settings import PRESETS, EvidenceSettings, MatchingSettings, Settings, make_settings
+from scotopic.stages.resolution import choose_size, shrink_pair
 
 WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
 FEW: dict[str, Any] = {
@@ -254,8 +260,10 @@ def test_colors_are_those_of_the_image_not_of_its_transform() -> None:
 
 
 class TestSize:
-    def settings(self, **changes: Any) -> Settings:
-        return replace(make_settings("best", **changes), matching=MatchingSettings(max_disparity=16))
+    def settings(self, **changes: Any) -> EvidenceMatchingSettings:
+        settings = replace(make_settings("best", **changes), matching=MatchingSettings(max_disparity=16))
+        assert isinstance(settings, EvidenceMatchingSettings)
+        return settings
 
     def made(self, noise: float) -> Pair:
         # Texture in half of the picture, so that the other half tells its noise.
@@ -265,17 +273,17 @@ class TestSize:
         return Pair(*[texture + grain] * 2, texture, texture, noise**2)
 
     def test_half_in_the_dark_full_in_good_light(self) -> None:
-        settings = self.settings(white_factor=1e9)
+        settings = self.settings(correlated_factor=1e9)
 
-        assert working_size(engine, self.made(0.01), settings) == 1
-        assert working_size(engine, self.made(2.0), settings) == 2
+        assert choose_size(cpu_backend(), self.made(0.01), settings) == 1
+        assert choose_size(cpu_backend(), self.made(2.0), settings) == 2
 
     def test_a_volume_that_would_be_too_large_is_halved_until_it_is_not(self) -> None:
         cells = 64 * 96 * 16
 
         for factor in (1, 2, 4):
-            settings = self.settings(white_factor=1e9, max_cells=cells // factor**3)
-            assert working_size(engine, self.made(0.01), settings) == factor
+            settings = self.settings(correlated_factor=1e9, max_cells=cells // factor**3)
+            assert choose_size(cpu_backend(), self.made(0.01), settings) == factor
 
     @pytest.mark.parametrize(
         ("first", "end", "small"), [(0, 128, (0, 64)), (0, 5, (0, 3)), (-7, 4, (-4, 2)), (3, 4, (1, 2))]
@@ -285,7 +293,7 @@ class TestSize:
     ) -> None:
         settings = replace(make_settings("best"), matching=MatchingSettings(min_disparity=first, max_disparity=end))
 
-        half, chosen = at_size(engine, self.made(0.1), settings, 2)
+        half, chosen = shrink_pair(cpu_backend(), self.made(0.1), settings, 2)
 
         assert (chosen.matching.min_disparity, chosen.matching.max_disparity) == small
         assert half.left.shape == (32, 48, 1)
@@ -296,18 +304,18 @@ class TestSettings:
     def test_overrides_reach_the_evidence(self) -> None:
         settings = make_settings("best", cross_weight="700", scales=3, local_units="false", p1=10)
 
-        assert settings.evidence == EvidenceSettings(cross_weight=700.0, scales=3, local_units=False)
+        assert isinstance(settings, EvidenceMatchingSettings)
+        assert settings.channels == ChannelSettings(cross_weight=700.0, scales=3, local_units=False)
         assert settings.matching.p1 == 10
 
     def test_other_presets_have_no_evidence(self) -> None:
-        assert PRESETS["paper"].evidence is None
         with pytest.raises(SettingsError, match="cross_weight"):
             make_settings("fast", cross_weight=1.0)
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"scales": 0}, {"fits": 0}, {"quiet_share": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
-         {"cross_weight": float("inf")}, {"evidence_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
+        [{"scales": 0}, {"fits": 0}, {"quiet_quantile": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
+         {"cross_weight": float("inf")}, {"cost_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
          {"group_count": 24}, {"group_count": 8}, {"group_count": 128}, {"group_count": 16, "group_reach": 2},
          {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0}],
     )  # fmt: skip
@@ -324,9 +332,17 @@ class TestSettings:
     def test_they_come_back_from_a_dictionary_also_from_one_of_old(self) -> None:
         for settings in PRESETS.values():
             assert Settings.from_dict(settings.as_dict()) == settings
-        old = PRESETS["fast"].as_dict()
-        del old["evidence"]
-        assert Settings.from_dict(old) == PRESETS["fast"]
+        # Earlier versions had one part for the evidence, and the same matching settings for every preset.
+        old = {
+            "preset": "best",
+            "junctions": {**PRESETS["best"].as_dict()["junctions"], "binning": 1},
+            "matching": {"p1": 52, "p2": 1040, "min_confidence": 0.25, "mask_right": False, "adaptive_p2": False},
+            "evidence": {"largest_clarity": 50.0, "agreement_slack": 0.25, "confidence_middle": 117.0},
+        }
+        read = Settings.from_dict(old)
+        assert isinstance(read, EvidenceMatchingSettings)
+        assert (read.matching.min_confidence, read.junctions.binning) == (0.25, 1)
+        assert (read.resolution.max_snr, read.score.lr_slack) == (50.0, 0.25)
 
     @pytest.mark.parametrize(
         ("patch_size", "stride", "sizes"),
@@ -337,8 +353,8 @@ class TestSettings:
     ) -> None:
         settings = make_settings("best", patch_size=patch_size, stride=stride)
         once = make_settings("best", patch_size=patch_size, stride=stride, fits=1)
-        assert settings.evidence is not None
-        assert once.evidence is not None
+        assert isinstance(settings, EvidenceMatchingSettings)
+        assert isinstance(once, EvidenceMatchingSettings)
 
-        assert settings.evidence.patch_sizes(settings.junctions) == sizes
-        assert once.evidence.patch_sizes(once.junctions) == [patch_size]
+        assert settings.description.patch_sizes(settings.junctions) == sizes
+        assert once.description.patch_sizes(once.junctions) == [patch_size]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import reference_scene
+from scotopic.matching import spread_over_pixels
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import score
-from scotopic.matching import spread_over_pixels
 from scotopic.settings import JunctionSettings
 
 NAN = np.nan
@@ -147,7 +147,7 @@ def test_coverage_counts_all_pixels_and_share_those_that_are_scored() -> None:
     curve = risk_coverage(dense, confidence, truth, thresholds=())
 
     # The surest answer has no truth: no error can be given until the second is in.
-    np.testing.assert_allclose(curve.coverage, [40.0, 60.0, 80.0])
+    np.testing.assert_allclose(curve.coverage, [0.4, 0.6, 0.8])
     np.testing.assert_allclose(curve.share, [0.5, 0.5, 1.0])
     np.testing.assert_allclose(curve.epe, [1.0, 1.0, 2.0])
     assert curve.pixels == 2
@@ -306,9 +306,9 @@ def test_on_a_published_scene_curve_and_matched_coverage_say_the_same() -> None:
 
     curve = risk_coverage(dense, confidence, scene.truth, 19, points=20)
 
-    assert curve.coverage[-1] == 100.0
+    assert curve.coverage[-1] == 1.0
     for i in (0, 10, -1):
-        matched = score(at_coverage(dense, confidence, curve.coverage[i] / 100), scene.truth, 19)
+        matched = score(at_coverage(dense, confidence, curve.coverage[i]), scene.truth, 19)
         assert (curve.epe[i], curve.bad[3][i], curve.coverage[i]) == pytest.approx(
             (matched.epe, matched.bad[3], matched.coverage)
         )

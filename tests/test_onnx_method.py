@@ -88,12 +88,13 @@ def test_layout_range_order_normalization_sign_and_scale_are_as_the_file_says(tm
 
 
 @pytest.mark.parametrize(
-    ("channels", "given", "expected"), [("gray", 3, "mean"), ("gray", 1, "same"), ("RGB", 1, "same")]
+    ("channels", "given", "expected"),
+    [("gray", 3, "mean"), ("gray", 1, "same"), ("RGB", 1, "same"), ("grey", 3, "mean")],  # the last is how it was
 )
 def test_gray_and_color_are_turned_into_what_the_network_wants(
     tmp_path: Path, channels: str, given: int, expected: str
 ) -> None:
-    planes = 1 if channels == "gray" else 3
+    planes = 3 if channels == "RGB" else 1
     first_channel(tmp_path / "net.onnx", shape=(1, planes, None, None))
     scene = shifted_scene(channels=given)
 
@@ -291,7 +292,7 @@ def test_a_bad_setting_is_refused_with_file_and_key(tmp_path: Path, line: str, k
         run(tmp_path, line)
 
     assert str(tmp_path / "net.toml") in str(caught.value)
-    assert f"key {key!r}" in str(caught.value)
+    assert repr(key) in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b"kind = ", b"\xff\xfe\x00", None])
@@ -299,12 +300,12 @@ def test_a_file_that_is_no_toml_or_not_there_is_refused(tmp_path: Path, content:
     if content is not None:
         (tmp_path / "net.toml").write_bytes(content)
 
-    with pytest.raises(SettingsError, match=r"net\.toml"):
+    with pytest.raises(InputError, match=r"net\.toml"):
         get_method(f"onnx:{tmp_path / 'net.toml'}")
 
 
 def test_a_missing_model_is_refused_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"key 'model'.*net\.onnx"):
+    with pytest.raises(SettingsError, match=r"'model' names .*net\.onnx"):
         run(tmp_path, 'kind = "stereo"')
 
 
@@ -327,11 +328,11 @@ def one_input(path: Path) -> None:
 @pytest.mark.parametrize(
     ("build", "settings", "found"),
     [
-        (broken, "", "onnxruntime can load"),
+        (broken, "", "onnxruntime cannot load"),
         (half_size, "", r"shape \(1, 3, 32, 60\)"),
-        (one_input, "", "found 1 inputs, expected 2"),
-        (first_channel, 'output = "depth"', "key 'output'.*'depth'.*expected one of out"),
-        (first_channel, 'confidence = "sure"', "key 'confidence'.*'sure'"),
+        (one_input, "", "has 1 inputs, but .* takes 2"),
+        (first_channel, 'output = "depth"', "no output 'depth', which 'output' names.*are out"),
+        (first_channel, 'confidence = "sure"', "no output 'sure', which 'confidence' names"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused_by_name(

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scotopic.stages.junctions.fit import Junctions
-from scotopic.result import Reason
 from scotopic.preview import as_picture, draw_junctions, draw_preview, reasons_in_words
-from scotopic.result import Match
+from scotopic.result import Match, Reason
 from scotopic.settings import JunctionSettings, make_settings
+from scotopic.stages.junctions.fit import Junctions
 
 TURBO = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_TURBO)[:, 0, ::-1]
 
@@ -162,12 +161,6 @@ def test_the_truth_stands_beside_the_result_in_the_same_colors() -> None:
 
     assert picture.shape[1] > draw_preview(match).shape[1] + 384
     assert (picture == color).all(axis=2).sum() >= 384 * 256 + 192 * 256
-
-
-def test_two_drawings_are_the_same_bytes() -> None:
-    match = make_match(200, 120)
-
-    assert draw_preview(match).tobytes() == draw_preview(match).tobytes()
 
 
 def test_nothing_is_cut_at_the_edges() -> None:

@@ -53,7 +53,7 @@ def test_the_clean_image_is_the_one_under_the_noise_of_the_reference() -> None:
     ours = add_noise(scene)[0]
 
     # The mean response is a function of the clean level alone: where levels are equal, so are the means, to within
-    # five standard errors of two samples with the deviation of 0.45 that METHOD.md gives.
+    # five standard errors of two samples with a deviation of 0.45, which the photon level and the read noise give.
     for low in np.arange(0.0, 0.9, 0.1):
         chosen = (scene.left >= low) & (scene.left < low + 0.1)
         error = 0.45 * np.sqrt(2 / np.count_nonzero(chosen))
@@ -129,13 +129,13 @@ def test_a_scene_at_its_own_size_is_not_resampled() -> None:
 
 
 def test_nothing_is_enlarged() -> None:
-    with pytest.raises(SettingsError, match=r"'Ramp'.*found 0\.5 of full size, expected at most 0\.25"):
+    with pytest.raises(SettingsError, match=r"'Ramp'.*0\.5 of full size: only 0\.25"):
         at_scale(recording(size=0.25), 0.5, "middlebury2014", "Ramp")
 
 
 @pytest.mark.parametrize("scale", [0, -1, 1.5, float("nan"), True, "0.2"])
 def test_a_scale_that_is_no_share_of_full_size_is_refused(scale: float) -> None:
-    with pytest.raises(SettingsError, match="scale: found"):
+    with pytest.raises(SettingsError, match="scale must be a share"):
         at_scale(recording(), scale, "folder", "Ramp")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 
 import scotopic
 from scotopic.errors import InputError, ScotopicError, SettingsError
@@ -20,10 +21,6 @@ PROFILE = (0.004, 1e-6, 0.002, 4e-6, 0.006, 1e-6)  # S and O of red, green, blue
 
 def rawpy() -> Any:
     return pytest.importorskip("rawpy", reason="needs the extra 'raw': pip install 'scotopic[raw]'")
-
-
-def tifffile() -> Any:
-    return pytest.importorskip("tifffile", reason="needs the extra 'raw': pip install 'scotopic[raw]'")
 
 
 def write_dng(
@@ -49,7 +46,7 @@ def write_dng(
     ]
     if profile is not None:
         tags.append((51041, "d", len(profile), profile, True))
-    tifffile().imwrite(path, mosaic, photometric="CFA", extratags=tags, metadata=None, software=None)
+    tifffile.imwrite(path, mosaic, photometric="CFA", extratags=tags, metadata=None, software=None)
     return path
 
 
@@ -161,7 +158,7 @@ def test_black_levels_are_read_as_numbers_or_fractions(tmp_path: Path, black: tu
 
 
 def test_the_profile_of_a_raw_image_below_a_preview_is_found(tmp_path: Path) -> None:
-    with tifffile().TiffWriter(tmp_path / "a.dng") as file:
+    with tifffile.TiffWriter(tmp_path / "a.dng") as file:
         file.write(np.zeros((8, 8, 3), np.uint8), photometric="rgb", subifds=1, metadata=None)
         tags = [(51041, "d", 2, (0.01, 1e-4), True), (50717, "H", 1, 4095, True),
                 (33421, "H", 2, (2, 2), True), (33422, "B", 4, (0, 1, 1, 2), True)]  # fmt: skip
@@ -251,7 +248,6 @@ def test_what_is_no_raw_file_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_bytes_changed_anywhere_in_the_tags_never_crash(tmp_path: Path) -> None:
-    tifffile()
     whole = write_dng(tmp_path / "whole.dng", mosaic_of(164, 264, 364, 464)).read_bytes()
     random = np.random.default_rng(0)
     for _ in range(300):
@@ -272,12 +268,18 @@ def test_an_unknown_color_is_refused_with_those_there_are(tmp_path: Path) -> Non
         read_raw(tmp_path / "a.dng", "gray")
 
 
-@pytest.mark.parametrize("package", ["rawpy", "tifffile"])
-def test_without_the_packages_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+def test_without_rawpy_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.dng").write_bytes(b"II*\0")
-    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, "rawpy", None)
 
-    with pytest.raises(ScotopicError, match=r"scotopic\[raw\]") as caught:
-        (read_raw if package == "rawpy" else Sensor.from_dng)(os.fspath(tmp_path / "a.dng"))
+    with pytest.raises(ScotopicError, match=r"'rawpy'.*pip install 'scotopic\[raw\]'"):
+        read_raw(os.fspath(tmp_path / "a.dng"))
 
-    assert package in str(caught.value)
+
+def test_the_old_spelling_of_color_still_works_and_warns(tmp_path: Path) -> None:
+    rawpy()
+    path = write_dng(tmp_path / "a.dng", mosaic_of(164, 264, 364, 464))
+
+    for reader in (read_raw, read_recording):
+        with pytest.warns(DeprecationWarning, match="'color'"):
+            assert reader(path, colour="mosaic").image.shape == (64, 96, 1)  # type: ignore[call-arg]

@@ -19,8 +19,8 @@ from benchmark_folder import BROKEN, METHODS, SCENES, SEEDS, FakeMethod, bad_of,
 from scotopic.errors import InputError, ScotopicError
 from scotopic.evaluation.methods.reported import REPORTED
 from scotopic.evaluation.records import Record, Task, maps_path
-from scotopic.evaluation.report import Figure, Table, read_results, tabulate, write_report
-from scotopic.evaluation.report.gallery import LEVELS, chosen_scenes, indexed_png, turbo
+from scotopic.evaluation.report import Figure, Table, read_results, write_report
+from scotopic.evaluation.report.gallery import choose_scenes, indexed_png
 from scotopic.evaluation.report.summary import figures_at, mean_line, paired_difference
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'scotopic[bench]'")
@@ -30,7 +30,7 @@ LIGHT = {"scotopic:paper": METHODS["scotopic:paper"], "classical": METHODS["clas
 
 def table_of(folder: Path, dataset: str = "middlebury2014", window: int = 19) -> Table:
     results = read_results(folder)
-    return tabulate(results, next(group for group in results.groups if group.dataset == dataset), window)
+    return results.table(next(group for group in results.groups if group.dataset == dataset), window)
 
 
 def over_seeds(values: dict[int, list[float]]) -> Figure:
@@ -41,7 +41,7 @@ def over_seeds(values: dict[int, list[float]]) -> Figure:
 
 def is_about(found: Figure, expected: Figure) -> bool:
     spreads = found.spread == pytest.approx(expected.spread)
-    return found.mean == pytest.approx(expected.mean) and spreads and found.pieces == expected.pieces
+    return found.mean == pytest.approx(expected.mean) and spreads and found.runs == expected.runs
 
 
 class Page(HTMLParser):
@@ -89,7 +89,7 @@ def test_a_figure_is_the_mean_over_scenes_then_over_seeds_with_its_spread(folder
 
     assert is_about(row.own["epe"], over_seeds(errors))
     assert is_about(row.own["bad-3"], over_seeds(bad))
-    assert is_about(row.own["coverage"], over_seeds(coverages))
+    assert is_about(row.own["coverage_percent"], over_seeds(coverages))
     assert row.seconds is not None
     assert row.seconds.mean == pytest.approx(method.seconds)
 
@@ -102,7 +102,7 @@ def test_matched_coverage_is_read_off_the_own_curve_at_the_coverage_of_the_refer
     errors = {seed: [method.epe(c, 19, k, seed) for k, c in enumerate(found)] for seed, found in at.items()}
 
     assert is_about(row.matched["epe"], over_seeds(errors))
-    assert is_about(row.matched["coverage"], over_seeds(at))
+    assert is_about(row.matched["coverage_percent"], over_seeds(at))
 
 
 def test_a_method_that_does_not_reach_the_coverage_of_the_reference_has_a_gap(folder: Path, page: Page) -> None:
@@ -114,28 +114,28 @@ def test_a_method_that_does_not_reach_the_coverage_of_the_reference_has_a_gap(fo
 
 
 def test_a_curve_is_level_before_its_first_point_and_ends_with_its_last() -> None:
-    curve = {"coverage": [10.0, 20.0], "epe": [1.0, 3.0], "bad": {"1": [10.0, 50.0]}, "aurc": 1.0, "ause": 0.5}
+    curve = {"coverage_percent": [10.0, 20.0], "epe": [1.0, 3.0], "bad": {"1": [10.0, 50.0]}, "aurc": 1.0, "ause": 0.5}
     record = Record(Task("d", "s", "m", 2, 2, 0), {}, {"19": curve})
 
-    assert figures_at(record, 19, 5.0) == {"epe": 1.0, "bad-1": 10.0, "coverage": 5.0}
-    assert figures_at(record, 19, 15.0) == {"epe": 2.0, "bad-1": 30.0, "coverage": 15.0}
+    assert figures_at(record, 19, 5.0) == {"epe": 1.0, "bad-1": 10.0, "coverage_percent": 5.0}
+    assert figures_at(record, 19, 15.0) == {"epe": 2.0, "bad-1": 30.0, "coverage_percent": 15.0}
     assert figures_at(record, 19, 20.0 + 1e-9)["epe"] == 3.0
     assert figures_at(record, 19, 20.1) == {}
     assert figures_at(record, 19, None) == {}
     assert figures_at(record, 19, 0.0) == {}
 
 
-def test_failed_missing_and_silent_results_are_counted_and_do_not_enter_a_mean(folder: Path) -> None:
+def test_failed_missing_and_unanswered_runs_are_counted_and_do_not_enter_a_mean(folder: Path) -> None:
     middlebury, instereo = table_of(folder), table_of(folder, "instereo2k")
-    failed, silent = middlebury.row("scotopic:paper+fixed-p2"), middlebury.row("opencv:sgbm")
+    failed, unanswered = middlebury.row("scotopic:paper+fixed-p2"), middlebury.row("opencv:sgbm")
     missing = instereo.row("classical")
     method = METHODS["scotopic:paper+fixed-p2"]
     left = {s: [method.epe(method.coverage(k, s), 19, k, s) for k in (0, 2)] for s in SEEDS}
 
-    assert (failed.failed, silent.silent, missing.missing) == (2, 1, 1)
+    assert (failed.failed, unanswered.unanswered, missing.missing) == (2, 1, 1)
     assert is_about(failed.own["epe"], over_seeds(left))
-    assert (silent.own["epe"].pieces, silent.own["coverage"].pieces) == (5, 6)
-    assert missing.own["epe"].pieces == 5
+    assert (unanswered.own["epe"].runs, unanswered.own["coverage_percent"].runs) == (5, 6)
+    assert missing.own["epe"].runs == 5
 
 
 def test_the_least_error_is_bold_only_where_the_comparison_is_fair(folder: Path) -> None:
@@ -184,9 +184,9 @@ def test_without_the_reference_nothing_is_matched(tmp_path: Path) -> None:
 
 def test_a_mean_curve_goes_as_far_as_all_of_its_curves() -> None:
     curves = [
-        {"coverage": [1.0, 10.0], "epe": [1.0, 1.0], "bad": {}},
-        {"coverage": [2.0, 40.0], "epe": [3.0, 3.0], "bad": {}},
-        {"coverage": [], "epe": [], "bad": {}},
+        {"coverage_percent": [1.0, 10.0], "epe": [1.0, 1.0], "bad": {}},
+        {"coverage_percent": [2.0, 40.0], "epe": [3.0, 3.0], "bad": {}},
+        {"coverage_percent": [], "epe": [], "bad": {}},
     ]
     records = [Record(Task("d", "s", "m", 2, 2, k), {}, {"19": curve}) for k, curve in enumerate(curves)]
     at, line = mean_line(records, 19, "epe")
@@ -310,6 +310,17 @@ def test_sweeps_over_windows_and_noise_have_their_sections(tmp_path: Path) -> No
     assert "4 of 12 scenes and noise levels are shown" in sweeping.text
 
 
+def test_records_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    make_folder(tmp_path, methods=LIGHT, gaps=False)
+    new = table_of(tmp_path)
+    for path in (tmp_path / "records").glob("*.json"):
+        path.write_text(
+            path.read_text().replace('"format": 2', '"format": 1').replace('"coverage_percent"', '"coverage"')
+        )
+
+    assert table_of(tmp_path).rows == new.rows
+
+
 def test_csv_has_a_line_for_each_record_and_window(folder: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((folder / "results.csv").read_text(encoding="utf-8"))))
     scored = [row for row in rows if not row["error"]]
@@ -320,7 +331,7 @@ def test_csv_has_a_line_for_each_record_and_window(folder: Path) -> None:
     assert len(scored) == 57 * 2
     assert [row["error"] for row in rows if row["error"]] == [BROKEN] * 2
     assert [float(row["epe"]) for row in found] == pytest.approx([expected])
-    assert [row["epe"] for row in scored if float(row["coverage"]) == 0] == ["", ""]
+    assert [row["epe"] for row in scored if float(row["coverage_percent"]) == 0] == ["", ""]
 
 
 def test_json_holds_the_tables_and_the_failures(folder: Path) -> None:
@@ -329,7 +340,7 @@ def test_json_holds_the_tables_and_the_failures(folder: Path) -> None:
     rows = {row["method"]: row for row in table["rows"]}
 
     assert content["reference"] == "scotopic:paper"
-    assert (table["scenes"], table["seeds"], table["pieces"]) == (sorted(SCENES["instereo2k"]), [0, 1], 6)
+    assert (table["scenes"], table["seeds"], table["runs"]) == (sorted(SCENES["instereo2k"]), [0, 1], 6)
     assert rows["classical"]["own"]["epe"]["mean"] == table_of(folder, "instereo2k").row("classical").own["epe"].mean
     assert [failure["error"] for failure in content["failures"]] == [BROKEN] * 2
 
@@ -366,12 +377,13 @@ def test_the_same_records_give_the_same_bytes(folder: Path) -> None:
 
 
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"found no records of a benchmark"):
+    with pytest.raises(InputError, match=r"no records of a benchmark"):
         write_report(tmp_path)
 
 
-def test_without_plotly_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+@pytest.mark.parametrize("package", ["plotly.offline", "jinja2"])
+def test_without_a_package_the_extra_is_named(folder: Path, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(ScotopicError, match=r"pip install 'scotopic\[bench\]'"):
         write_report(folder)
@@ -379,7 +391,7 @@ def test_without_plotly_the_extra_is_named(folder: Path, monkeypatch: pytest.Mon
 
 def test_an_indexed_png_is_read_by_others_as_it_was_meant() -> None:
     random = np.random.default_rng(0)
-    index, palette = random.integers(0, LEVELS, (7, 11)).astype(np.uint8), turbo()
+    index, palette = random.integers(0, 97, (7, 11)).astype(np.uint8), random.integers(0, 256, (97, 3)).astype(np.uint8)
     decoded = cv2.imdecode(np.frombuffer(indexed_png(index, palette), np.uint8), cv2.IMREAD_COLOR)
 
     np.testing.assert_array_equal(decoded[..., ::-1], palette[index])
@@ -389,7 +401,7 @@ def test_the_gallery_is_spread_over_the_scenes_and_has_every_noise_level(tmp_pat
     make_folder(tmp_path, photons=(1.0, 2.0), methods=LIGHT, gaps=False)
     groups = [group for group in read_results(tmp_path).groups if group.dataset == "middlebury2014"]
 
-    chosen = [(group.photons, scene) for group, scene in chosen_scenes(groups, 4)]
+    chosen = [(group.photons, scene) for group, scene in choose_scenes(groups, 4)]
     assert chosen == [(1.0, "Adirondack"), (2.0, "Adirondack"), (1.0, "Motorcycle"), (2.0, "Motorcycle")]
-    assert len(chosen_scenes(groups, 1)) == 2
-    assert len(chosen_scenes(groups, 100)) == 6
+    assert len(choose_scenes(groups, 1)) == 2
+    assert len(choose_scenes(groups, 100)) == 6

@@ -13,7 +13,7 @@ import scotopic
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import write_png
 from scotopic.sensor import Sensor, estimate_shifts, merge_burst, simulate
-from scotopic.sensor.alignment import shifted
+from scotopic.sensor.burst import shift_image
 
 FINE = 2  # the scene is drawn so many times larger, so that shifts of half a pixel are exact
 
@@ -117,7 +117,7 @@ def test_gray_stacks_are_frames_first() -> None:
 def test_moving_by_whole_pixels_changes_no_value() -> None:
     image = np.random.default_rng(0).random((9, 12, 3)).astype(np.float32)
 
-    moved = shifted(image, 2, -3)
+    moved = shift_image(image, 2, -3)
 
     np.testing.assert_array_equal(moved[:-3, 2:], image[3:, :-2])
 
@@ -135,7 +135,7 @@ def test_shifts_are_reported() -> None:
     ("frames", "words"),
     [
         ([], "no frames"),
-        (np.zeros((4, 4)), "stack the frames"),
+        (np.zeros((4, 4)), r"\(frames, H, W\)"),
         (3, "int"),
         ([np.zeros((4, 4)), np.zeros((4, 5))], "frame 1"),
     ],

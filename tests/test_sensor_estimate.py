@@ -161,7 +161,5 @@ def test_the_steps_of_rounded_values_are_counted(values: list[float], steps: int
     "image", [np.zeros((200, 200), np.float32), np.full((200, 200), 0.3), np.random.default_rng(0).random((30, 30))]
 )
 def test_an_image_that_says_nothing_is_refused_with_what_to_do(image: np.ndarray) -> None:
-    with pytest.raises(InputError, match="flat") as caught:
+    with pytest.raises(InputError, match="Use a larger or better exposed image, or flat fields"):
         Sensor.estimate(image)
-
-    assert "expected at least" in str(caught.value)

@@ -98,20 +98,18 @@ def test_fractions_of_full_scale_give_what_integers_give() -> None:
     ("stacks", "words"),
     [
         ([], "no exposures"),
-        ([flat(0.1, 0)], "found 1 of 1 exposures"),
-        ([flat(0.1, 0), flat(0.2, 1)[:1]], "exposure 1"),
+        ([flat(0.1, 0)], "Only 1 of 1 exposures"),
+        ([flat(0.1, 0), flat(0.2, 1)[:1]], "Exposure 1"),
         ([flat(0.1, 0), flat(0.2, 1)[:, :32]], "frames of shape"),
         ([flat(0.1, 0), flat(0.2, 1).astype(np.int32)], "int32"),
         ([flat(0.1, 0).astype(np.int32), flat(0.2, 1).astype(np.int32)], "uint16"),
-        ([flat(0.1, 0)[0], flat(0.2, 1)[0]], "at least twice"),
-        ([flat(1.0, 0), flat(1.0, 1)], "expose some shorter"),
+        ([flat(0.1, 0)[0], flat(0.2, 1)[0]], "at least two frames"),
+        ([flat(1.0, 0), flat(1.0, 1)], "add shorter ones"),
     ],
 )
 def test_flat_fields_that_cannot_be_used_are_refused_with_what_to_do(stacks: list[np.ndarray], words: str) -> None:
-    with pytest.raises(InputError, match=words) as caught:
+    with pytest.raises(InputError, match=words):
         photon_transfer(stacks)
-
-    assert "expected" in str(caught.value)
 
 
 def test_denoised_frames_are_noticed() -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import scotopic.sensor
 from scotopic.errors import InputError, SettingsError
-from scotopic.sensor import Sensor, linearize, record, simulate
+from scotopic.sensor import Sensor, linearize, record
 from scotopic.sensor.moments import normal_cdf
 
 PIXELS = 200_000
@@ -83,16 +84,6 @@ def test_where_nothing_clips_the_variance_is_the_line_of_shot_and_read_noise() -
     np.testing.assert_allclose(sensor.noise_variance(levels), expected, rtol=1e-6)
     a, b = sensor.variance_line
     np.testing.assert_allclose(a * (sensor.mean(levels) - sensor.black) + b, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("photons", [2.0, 3.0, 2.5, 0.4, 49.0])
-@pytest.mark.parametrize("read_noise", [0.0, 2.0])
-def test_the_papers_sensor_is_the_function_simulate(photons: float, read_noise: float) -> None:
-    image = np.random.default_rng(0).random((30, 40, 3))
-
-    recorded = Sensor.paper(photons, read_noise).simulate(image, seed=7)
-
-    np.testing.assert_array_equal(recorded, simulate(image, photons, read_noise, seed=7))
 
 
 def test_a_dark_pixel_of_a_camera_with_a_pedestal_keeps_the_noise_below_black() -> None:
@@ -195,10 +186,8 @@ def test_recording_undoes_linearizing(value: float, response: str | float) -> No
 )  # fmt: skip
 def test_a_sensor_that_makes_no_sense_is_refused_by_the_name_of_what_is_wrong(wrong: dict[str, float]) -> None:
     name = next(iter(wrong))
-    with pytest.raises(SettingsError, match=name) as caught:
+    with pytest.raises(SettingsError, match=name):
         Sensor(**{"photons": 2.0, "read_noise": 2.0, **wrong})
-
-    assert "expected" in str(caught.value)
 
 
 def test_levels_that_are_no_numbers_are_refused() -> None:
@@ -214,3 +203,10 @@ def test_a_sensor_cannot_be_changed_and_its_source_does_not_make_it_another() ->
     with pytest.raises(dataclasses.FrozenInstanceError):
         sensor.photons = 3  # type: ignore[misc]
     assert sensor == dataclasses.replace(sensor, source="elsewhere")
+
+
+def test_the_old_spelling_of_linearize_still_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="linearize"):
+        assert scotopic.sensor.linearise is linearize
+    with pytest.raises(AttributeError, match="linearised"):
+        _ = scotopic.sensor.linearised

@@ -7,18 +7,26 @@ from typing import Any
 import pytest
 
 from scotopic.errors import SettingsError
-from scotopic.settings import PRESETS, JunctionSettings, MatchingSettings, Settings, make_settings
+from scotopic.settings import (
+    PRESETS,
+    JunctionSettings,
+    MatchingSettings,
+    PatchMatchingSettings,
+    Settings,
+    make_settings,
+    part_of_settings,
+    public_settings,
+)
 
 
 def test_the_paper_preset_is_the_method_to_the_letter() -> None:
     paper = make_settings("paper")
 
-    # METHOD sections 1 to 4
     assert paper.junctions == JunctionSettings(
         patch_size=40, stride=8, search_steps=30, refine_steps=1000, search_every=50, candidates=31, vertex_range=3.0,
         boundary_weight=0.5, color_weight=0.1, angle_rate=0.003, vertex_rate=0.03, binning=1,
     )  # fmt: skip
-    assert paper.matching == MatchingSettings(
+    assert paper.matching == PatchMatchingSettings(
         min_disparity=0, reconstruction_weight=2.0, symmetric=True, p1=20, p2=200, p2_min=50, p2_decay=2.0,
         adaptive_p2=True, volume_range=1024, boundary_threshold=0.1, left_right_threshold=1.0, mask_right=False,
         min_confidence=0.0,
@@ -48,7 +56,9 @@ def test_presets_are_named_and_cannot_be_changed(name: str) -> None:
 def test_overrides_go_where_they_belong_and_leave_the_preset_alone() -> None:
     changed = make_settings("fast", stride=4, p1=7, mask_right=True)
 
-    assert (changed.junctions.stride, changed.matching.p1, changed.matching.mask_right) == (4, 7, True)
+    assert (changed.junctions.stride, changed.matching.p1) == (4, 7)
+    assert isinstance(changed.matching, PatchMatchingSettings)
+    assert changed.matching.mask_right
     assert dataclasses.replace(changed.junctions, stride=8) == PRESETS["fast"].junctions
     assert (PRESETS["fast"].junctions.stride, PRESETS["fast"].matching.p1) == (8, 20)
 
@@ -91,12 +101,12 @@ def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, v
         ("vertex_range", "far", "a number"),
         ("vertex_range", float("nan"), "a number"),
         ("vertex_range", float("inf"), "a finite number"),
-        ("vertex_range", -0.5, "from 0 up"),
+        ("vertex_range", -0.5, "at least 0"),
         ("symmetric", "perhaps", "true or false"),
         ("symmetric", 2, "true or false"),
         ("symmetric", None, "a value of type bool"),
         ("stride", 0, "at least 1"),
-        ("stride", 41, "at most patch_size = 40"),
+        ("stride", 41, "at most patch_size, 40"),
         ("patch_size", 1, "at least 2"),
         ("candidates", 0, "at least 1"),
         ("search_every", 0, "at least 1"),
@@ -105,20 +115,20 @@ def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, v
         ("refine_steps", -1, "at least 0"),
         ("tile_margin", -1, "at least 0"),
         ("binning", 0, "at least 1"),
-        ("binning", 3, "a divisor of patch_size 40 and stride 8"),
+        ("binning", 3, "a divisor of patch_size, 40, and of stride, 8"),
         ("binning", 16, "a divisor"),
-        ("boundary_weight", -1, "from 0 up"),
-        ("color_weight", -1, "from 0 up"),
-        ("angle_rate", -1, "from 0 up"),
-        ("vertex_rate", -1, "from 0 up"),
+        ("boundary_weight", -1, "at least 0"),
+        ("color_weight", -1, "at least 0"),
+        ("angle_rate", -1, "at least 0"),
+        ("vertex_rate", -1, "at least 0"),
         ("p1", -1, "between 0 and 1000000"),
         ("p2", 1_000_001, "between 0 and 1000000"),
         ("p2_min", -5, "between 0 and 1000000"),
         ("volume_range", 0, "between 1 and 32767"),
         ("volume_range", 32768, "between 1 and 32767"),
-        ("reconstruction_weight", -2, "from 0 up"),
-        ("p2_decay", -2, "from 0 up"),
-        ("left_right_threshold", -1, "from 0 up"),
+        ("reconstruction_weight", -2, "at least 0"),
+        ("p2_decay", -2, "at least 0"),
+        ("left_right_threshold", -1, "at least 0"),
         ("boundary_threshold", 1.5, "between 0 and 1"),
         ("min_confidence", -0.1, "between 0 and 1"),
     ],
@@ -128,20 +138,55 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, given: Any, e
         make_settings("paper", **{name: given})
 
     message = str(caught.value)
-    assert f"setting {name!r}: found {given!r}" in message
+    assert f"The setting {name} must be" in message
+    assert f"not {given!r}." in message
     assert expected in message
 
 
 def test_an_unknown_preset_and_an_unknown_setting_are_refused_with_those_there_are() -> None:
-    with pytest.raises(SettingsError, match=r"preset: found 'slow', expected one of paper, fast"):
+    with pytest.raises(SettingsError, match=r"no preset 'slow'. Choose one of paper, fast, best"):
         make_settings("slow")
-    with pytest.raises(SettingsError, match=r"setting: found 'strides', expected one of .*stride"):
+    with pytest.raises(SettingsError, match=r"no setting 'strides'. Did you mean 'stride'\? .*max_disparity"):
         make_settings("paper", strides=4)
+
+
+@pytest.mark.parametrize(
+    ("preset", "name", "owners"),
+    [("best", "mask_right", "paper and fast"), ("best", "p2_min", "paper and fast"), ("fast", "cross_weight", "best")],
+)
+def test_a_setting_that_the_pipeline_does_not_use_is_refused_by_name(preset: str, name: str, owners: str) -> None:
+    with pytest.raises(SettingsError, match=f"preset '{preset}' does not use the setting '{name}'.*{owners}"):
+        make_settings(preset, **{name: 1})
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_about_ten_settings_are_for_users(preset: str) -> None:
+    shown = public_settings(PRESETS[preset])
+
+    assert 8 <= len(shown) <= 12
+    assert {"min_disparity", "max_disparity", "p1", "p2", "min_confidence"} <= set(shown)
+    assert set(shown) <= set(part_of_settings(PRESETS[preset]))
+
+
+def test_settings_can_be_the_start_of_others() -> None:
+    first = make_settings("fast", max_disparity=64)
+
+    second = make_settings(first, p1=7)
+
+    assert (second.matching.max_disparity, second.matching.p1) == (64, 7)
+    assert make_settings(second) == second
+
+
+def test_old_names_still_work_and_say_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match="color_weight"):
+        settings = make_settings("paper", colour_weight=0.2)
+
+    assert settings.junctions.color_weight == 0.2
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (7, 7), (8, 3), (0, -4), (-3, -9)])
 def test_an_empty_or_reversed_range_is_refused(first: int, last: int) -> None:
-    with pytest.raises(SettingsError, match=f"disparity range: found {first} to {last}.*swap or widen"):
+    with pytest.raises(SettingsError, match=rf"max_disparity \({last}\) must be above min_disparity \({first}\)"):
         make_settings("paper", min_disparity=first, max_disparity=last)
 
 
@@ -167,7 +212,7 @@ def test_the_range_is_fixed_for_a_width(first: int, last: int | None, width: int
 
 @pytest.mark.parametrize(("first", "last"), [(0, 101), (-101, 0), (-101, None), (100, None)])
 def test_a_range_wider_than_the_image_is_refused(first: int, last: int | None) -> None:
-    with pytest.raises(SettingsError, match=r"images 100 px wide.*lower max_disparity"):
+    with pytest.raises(SettingsError, match=r"images 100 px wide.*Lower max_disparity"):
         MatchingSettings(min_disparity=first, max_disparity=last).for_width(100)
 
 

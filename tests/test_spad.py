@@ -15,13 +15,13 @@ from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.sensor import (
     Sensor,
     common_white,
+    count_bits,
     flux_from_bits,
     flux_variance,
     read_bit_planes,
     read_counts,
     read_recording,
 )
-from scotopic.sensor.spad import count_bits
 
 
 def planes_of(flux: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
@@ -92,7 +92,7 @@ def test_raw_files_without_a_shape_are_told_theirs(tmp_path: Path, order: str) -
     np.testing.assert_array_equal(ones, bits.sum(axis=0))
     with pytest.raises(SettingsError, match="width and height"):
         count_bits(tmp_path / "raw.bin")
-    with pytest.raises(InputError, match="whole planes of 21 bytes"):
+    with pytest.raises(InputError, match="multiple of 21"):
         count_bits(tmp_path / "raw.bin", width=20, height=7)
 
 
@@ -251,7 +251,7 @@ def test_what_are_no_counts_is_refused(counts: np.ndarray) -> None:
     ids=str,
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(SettingsError, match="expected"):
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
         read_bit_planes(np.zeros((3, 4, 2), np.uint8), **wrong)  # type: ignore[arg-type]
 
 
@@ -261,7 +261,7 @@ def test_a_width_must_fit_the_packed_one(width: int, good: bool) -> None:
     if good:
         assert count_bits(packed, width=width)[0].shape == (4, width)
     else:
-        with pytest.raises(InputError, match="correct width"):
+        with pytest.raises(InputError, match="does not fit a width of"):
             count_bits(packed, width=width)
 
 

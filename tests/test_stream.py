@@ -17,8 +17,7 @@ from pictures import draw_blocks
 import scotopic
 from scotopic.backends.device import is_on_gpu, to_numpy
 from scotopic.errors import DeviceError, InputError, SettingsError
-from scotopic.result import Reason
-from scotopic.result import ARRAYS, Match
+from scotopic.result import ARRAYS, Match, Reason
 
 Image = NDArray[Any]
 Pair = tuple[Image, Image]
@@ -233,7 +232,7 @@ def test_a_pair_of_another_size_is_named_after_the_results_before_it(device: str
 
     assert len(results) == count
     assert_same(results[-1], matched(pairs[-1], device))
-    assert f"pair {count}" in message
+    assert f"Pair {count}" in message
     assert str((height, width + 1, channels)) in message
     assert str((height, width, channels)) in message
 
@@ -245,8 +244,8 @@ def test_a_pair_of_another_size_is_named_after_the_results_before_it(device: str
         (lambda left, right: (left, right[..., :1]), "channel"),
         (lambda left, right: (np.full_like(left, np.nan), right), "left image.*NaN"),
         (lambda left, right: (left, "absent.png"), "right image.*absent.png"),
-        (lambda left, right: (left, right, right), "tuple.*two images"),
-        (lambda left, right: None, "NoneType.*two images"),
+        (lambda left, right: (left, right, right), "tuple.*left, right"),
+        (lambda left, right: None, "NoneType.*left, right"),
     ],
     ids=["sizes", "channels", "not-finite", "missing-file", "three", "none"],
 )
@@ -256,7 +255,7 @@ def test_a_pair_that_cannot_be_used_is_named(bad: Any, words: str) -> None:
     results, message = run_to_the_error([good, bad(*good), good], InputError)
 
     assert len(results) == 1
-    assert message.startswith("pair 1: ")
+    assert message.startswith("Pair 1")
     assert re.search(words, message), message
     assert "\n" not in message
 
@@ -308,11 +307,22 @@ def test_leaving_early_ends_the_reader_and_the_matcher_still_works(device: str) 
 
 
 @pytest.mark.parametrize(
-    "shape", [(), (64,), (64, 96, 2), (64, 96, 3, 1), (0, 96), (64, -1), (64.0, 96), ("64", "96"), 64, None, "64x96"]
+    "shape", [(), (64,), (64, 96, 2), (64, 96, 3, 1), (0, 96), (64, -1), (64.0, 96), ("64", "96"), 64, "64x96"]
 )
 def test_a_shape_that_is_none_is_refused(shape: Any) -> None:
-    with pytest.raises(InputError, match=r"shape: found .*height, width"):
+    with pytest.raises(InputError, match=r"not the shape of an image.*height, width"):
         scotopic.Matcher("fast", shape, "cpu")
+
+
+def test_without_a_shape_the_first_pair_gives_it() -> None:
+    pairs = draw_pairs(count=2)
+    matcher = scotopic.Matcher("fast", device="cpu", **FEW)
+
+    results = list(matcher.run(pairs))
+
+    assert matcher.shape == SHAPE
+    for result, expected in zip(results, matcher_on("cpu").run(pairs), strict=True):
+        assert_same(result, expected)
 
 
 def test_a_shape_smaller_than_a_patch_is_refused_at_once() -> None:
@@ -325,7 +335,7 @@ def test_unknown_presets_settings_and_devices_are_refused() -> None:
         scotopic.Matcher("nice", SHAPE)
     with pytest.raises(SettingsError, match="'speed'"):
         scotopic.Matcher("fast", SHAPE, speed=3)
-    with pytest.raises(SettingsError, match="within the width"):
+    with pytest.raises(SettingsError, match="does not fit images 56 px wide"):
         scotopic.Matcher("fast", SHAPE, max_disparity=57)
     with pytest.raises(DeviceError, match="'tpu'"):
         scotopic.Matcher("fast", SHAPE, "tpu")

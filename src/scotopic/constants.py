@@ -6,7 +6,8 @@ LIFT = 0.1  #: how far a vanishing sector is lifted, so that it vanishes cleanly
 LIFT_POWER = 35  #: of the lift in the sector's opening
 COLOR_FLOOR = 1e-10  #: keeps the color of an empty wedge finite
 
-ADAM_BETAS = (0.5, 0.99)
+ADAM_BETAS = (0.5, 0.99)  #: beta_1 and beta_2 of Adam
+ADAM_GAINS = (0.5, 0.01)  #: 1 - beta of each, without the rounding of a difference
 ADAM_EPSILON = 1e-8
 
 DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))  #: paths of SGM: down, right

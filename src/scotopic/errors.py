@@ -1,25 +1,25 @@
-"""The exception family: every expected failure is a :class:`ScotopicError`.
+"""The exceptions. Every failure that scotopic expects is a :class:`ScotopicError`.
 
-A message names the input, what was found, what was expected, and what to do; the command prints it as one line and
-exits with code 2.
+Its message says in a sentence or two what is wrong with which input, and what to do about it. The command line prints
+that message and exits with code 2.
 """
 
 
 class ScotopicError(Exception):
-    """Base of every error that scotopic raises on purpose."""
+    """Base class of all errors that scotopic raises on purpose."""
 
 
 class InputError(ScotopicError):
-    """An image, file or array cannot be used as it is."""
+    """An image, a file or an array cannot be used as it is."""
 
 
 class SettingsError(ScotopicError):
-    """A preset, setting or disparity range is unknown or makes no sense."""
+    """A preset, a setting or a disparity range is unknown or makes no sense."""
 
 
 class DeviceError(ScotopicError):
-    """The requested device cannot run this."""
+    """The requested device cannot do the work."""
 
 
 class OutputError(ScotopicError):
-    """Results cannot be written where they were asked for."""
+    """Results cannot be written to the place that was asked for."""

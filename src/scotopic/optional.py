@@ -1,4 +1,4 @@
-"""Packages that only some people need, imported where they are used."""
+"""Optional packages, imported where they are used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from scotopic.errors import ScotopicError
 
 
 def import_optional(package: str, extra: str, purpose: str) -> Any:
-    """Return an imported package, or say which extra brings it.
+    """Import a package that only an extra installs.
+
+    Parameters
+    ----------
+    package
+        The package's import name.
+    extra
+        The extra of scotopic that installs it.
+    purpose
+        What it is needed for, to begin the error message with, for example ``"Reading raw files"``.
 
     Raises
     ------
@@ -19,6 +28,5 @@ def import_optional(package: str, extra: str, purpose: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise ScotopicError(
-            f"{purpose}: found no package {package!r}, expected it installed; run pip install 'scotopic[{extra}]'"
-        ) from error
+        purpose = purpose[:1].upper() + purpose[1:]
+        raise ScotopicError(f"{purpose} needs the package {package!r}. Run: pip install 'scotopic[{extra}]'") from error

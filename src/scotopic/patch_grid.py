@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.arrays import Array, Namespace
 from scotopic.settings import JunctionSettings
 
 
@@ -29,11 +30,10 @@ def spans(count: int, tile: int, margin: int) -> Iterator[Span]:
         yield Span(start, stop, max(start - margin, 0), min(stop + margin, count))
 
 
-def patches_over(length: int, count: int, settings: JunctionSettings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last of ``count`` patches that contain each of ``length`` pixels."""
-    x = np.arange(length)
-    first = np.maximum(-((settings.patch_size - 1 - x) // settings.stride), 0)  # ceil((x - R + 1) / stride)
-    return first, np.minimum(x // settings.stride, count - 1)
+def patches_over(x: Array, count: int, settings: JunctionSettings, xp: Namespace[Array]) -> tuple[Array, Array]:
+    """Return the first and the last of ``count`` patches along an axis that contain each pixel ``x``."""
+    first = xp.clip(-((settings.patch_size - 1 - x) // settings.stride), min=0)  # ceil((x - R + 1) / stride)
+    return first, xp.clip(x // settings.stride, max=count - 1)
 
 
 def patch_axis(patch_size: int, binning: int = 1) -> NDArray[np.float64]:

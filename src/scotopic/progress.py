@@ -1,4 +1,4 @@
-"""How long work tells where it is, and how long it took."""
+"""Progress and timings of the stages of a run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-Progress = Callable[[str, float], None]  #: takes a stage's name and the share of it that is done
-Share = Callable[[float], None]  #: the same for work that does not know what stage it is
+Progress = Callable[[str, float], None]  #: called with the name of a stage and the share of it that is done
+Share = Callable[[float], None]  #: the same for work that does not know which stage it belongs to
 
 
 class Stage(NamedTuple):
@@ -19,22 +19,22 @@ class Stage(NamedTuple):
 
 
 def silent(stage: str, share: float) -> None:
-    """Report to nobody."""
+    """Ignore progress; the default :data:`Progress`."""
 
 
 def unheard(share: float) -> None:
-    """Report to nobody."""
+    """Ignore progress; the default :data:`Share`."""
 
 
 class Stopwatch:
-    """Reports and times the stages of a run.
+    """Reports the progress of the stages of a run and measures their time.
 
     Parameters
     ----------
     progress
-        Told of the beginning, the course and the end of each stage.
+        Called when a stage starts, while it runs, and when it ends.
     settle
-        Called before a stage's end is timed: returns when what the stage began is done.
+        Called before the end of a stage is timed. Waits until the work that the stage launched (on a GPU) is done.
     """
 
     def __init__(self, progress: Progress = silent, settle: Callable[[], None] | None = None) -> None:
@@ -43,7 +43,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[Share]:
-        """Time a stage; yields a callable that takes the share done."""
+        """Time one stage; yields a callable that takes the share of it that is done."""
         name = stage.name
         self._progress(name, 0.0)
         start = time.perf_counter()

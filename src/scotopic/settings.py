@@ -6,23 +6,27 @@ holds exactly what the pipeline uses: :class:`JunctionMatchingSettings` (presets
 functions as ``paper``.
 
 About ten settings are meant for users (:func:`public_settings`). The others are internal constants of their stage; they
-can be set by name all the same, with :func:`make_settings` or ``--set``.
+can be set by name all the same, with :func:`make_settings` or ``--set``. What a setting means stands beside its
+default; :func:`describe_settings` returns it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import warnings
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, NamedTuple, Self
 
 from scotopic.errors import SettingsError
 
 
-def public(default: Any) -> Any:
-    """Declare a setting that is meant for users."""
-    return field(default=default, metadata={"public": True})
+def setting(
+    default: Any, meaning: str, low: float | None = None, high: float = math.inf, *, public: bool = False
+) -> Any:
+    """Declare a setting: its default, what it means, its range (above 0 without ``low``), and if it is for users."""
+    return field(default=default, metadata={"meaning": meaning, "low": low, "high": high, "public": public})
 
 
 def require(name: str, value: object, is_valid: bool, expected: str) -> None:
@@ -32,87 +36,43 @@ def require(name: str, value: object, is_valid: bool, expected: str) -> None:
 
 
 class Part:
-    """The settings of one stage: a dataclass that checks the range of each number.
-
-    ``ranges`` gives the lowest and the highest value of a setting; a setting that is not in it must be above 0.
-    """
-
-    ranges: ClassVar[dict[str, tuple[float, float]]] = {}
+    """The settings of one stage: a dataclass that checks the range of each number."""
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
+            value, low, high = getattr(self, each.name), each.metadata["low"], each.metadata["high"]
             if value is None or isinstance(value, bool):
                 continue
-            if each.name not in self.ranges:
-                require(each.name, value, 0 < value < float("inf"), "a finite number above 0")
+            if low is None:
+                limits = "a finite number above 0" if high == math.inf else f"above 0 and at most {high}"
+                require(each.name, value, 0 < value <= high and value < math.inf, limits)
                 continue
-            low, high = self.ranges[each.name]
-            limits = f"between {low:g} and {high:g}" if high < ANY else f"a finite number of at least {low:g}"
-            require(each.name, value, low <= value <= high and value < float("inf"), limits)
-
-
-ANY = float("inf")
-SHARE = (1e-12, 1)
+            limits = f"between {low} and {high}" if high < math.inf else f"a finite number of at least {low}"
+            require(each.name, value, low <= value <= high and abs(value) < math.inf, limits)
 
 
 @dataclass(frozen=True)
 class JunctionSettings(Part):
-    """How a field of junctions is fitted (:mod:`scotopic.stages.junctions`).
+    """How a field of junctions is fitted (:mod:`scotopic.stages.junctions`)."""
 
-    Parameters
-    ----------
-    patch_size
-        ``R``, pixels along the side of a patch.
-    stride
-        Pixels from one patch to the next.
-    search_steps
-        Search steps at the start, without coupling between patches. Patches at rest are not searched again, so a large
-        number costs little.
-    refine_steps
-        Steps after that, in which ``lb`` and ``lc`` rise from zero to their full weight.
-    search_every
-        Every how many refinement steps a search step replaces a gradient step.
-    candidates
-        Offsets tried for each parameter in a search step.
-    vertex_range
-        The vertex is searched over ``[-vertex_range, vertex_range]`` around its place (patch half-sides).
-    boundary_weight, color_weight
-        ``lb`` and ``lc`` at the end of the refinement.
-    angle_rate, vertex_rate
-        Adam's learning rates.
-    binning
-        Fit on pixels averaged ``binning x binning``: a quarter of the work at 2. Divides ``patch_size`` and ``stride``.
-    tile
-        Largest number of patches along a side that are fitted in one piece; bounds the working memory.
-    tile_margin
-        Patches around a tile that are fitted with it and dropped. Without refinement steps patches are independent,
-        no margin is needed and tiles are exact.
-    """
-
-    patch_size: int = public(40)
-    stride: int = public(8)
-    search_steps: int = 30
-    refine_steps: int = 1000
-    search_every: int = 50
-    candidates: int = 31
-    vertex_range: float = 3.0
-    boundary_weight: float = 0.5
-    color_weight: float = 0.1
-    angle_rate: float = 0.003
-    vertex_rate: float = 0.03
-    binning: int = 1
-    tile: int = 256
-    tile_margin: int = 8
-
-    ranges: ClassVar = {
-        "patch_size": (2, ANY),
-        **dict.fromkeys(("stride", "search_every", "candidates", "binning", "tile"), (1, ANY)),
-        **dict.fromkeys(("search_steps", "refine_steps", "tile_margin"), (0, ANY)),
-        **dict.fromkeys(
-            ("vertex_range", "boundary_weight", "color_weight", "angle_rate", "vertex_rate"), (0, ANY)
-        ),
-    }  # fmt: skip
+    patch_size: int = setting(40, "R, pixels along the side of a patch", low=2, public=True)
+    stride: int = setting(8, "pixels from one patch to the next", low=1, public=True)
+    search_steps: int = setting(
+        30, "search steps at the start, without coupling; patches at rest are not searched again", low=0
+    )
+    refine_steps: int = setting(1000, "steps after that, in which lb and lc rise from zero to their full weight", low=0)
+    search_every: int = setting(50, "every how many refinement steps a search step replaces a gradient step", low=1)
+    candidates: int = setting(31, "offsets tried for each parameter in a search step", low=1)
+    vertex_range: float = setting(3.0, "the vertex is searched this far around its place, in patch half-sides", low=0)
+    boundary_weight: float = setting(0.5, "lb at the end of the refinement", low=0)
+    color_weight: float = setting(0.1, "lc at the end of the refinement", low=0)
+    angle_rate: float = setting(0.003, "Adam's learning rate for angles", low=0)
+    vertex_rate: float = setting(0.03, "Adam's learning rate for vertices", low=0)
+    binning: int = setting(1, "fit on pixels averaged binning x binning; divides patch_size and stride", low=1)
+    tile: int = setting(256, "largest number of patches along a side fitted in one piece; bounds the memory", low=1)
+    tile_margin: int = setting(
+        8, "patches around a tile that are fitted with it and dropped; none without refinement steps", low=0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,36 +86,20 @@ class JunctionSettings(Part):
 
 @dataclass(frozen=True)
 class MatchingSettings(Part):
-    """What every pipeline's matching needs (:mod:`scotopic.stages.sgm`).
+    """What every pipeline's matching needs (:mod:`scotopic.stages.sgm`)."""
 
-    Parameters
-    ----------
-    min_disparity, max_disparity
-        Candidates are ``min_disparity <= d < max_disparity``, in pixels; ``min_disparity`` may be negative. With
-        ``max_disparity`` left at ``None`` it is 128, or the image's width if that is less.
-    p1, p2
-        Penalties of semi-global matching: for a change of disparity by one candidate, and by more.
-    left_right_threshold
-        The two views agree where their disparities differ by less than this, in pixels.
-    min_confidence
-        Drop pixels whose confidence is below this (0: none).
-    """
-
-    min_disparity: int = public(0)
-    max_disparity: int | None = public(None)
-    p1: int = public(20)
-    p2: int = public(200)
-    left_right_threshold: float = public(1.0)
-    min_confidence: float = public(0.0)
-
-    ranges: ClassVar = {
-        "min_disparity": (-ANY, ANY),
-        "max_disparity": (-ANY, ANY),
-        "p1": (0, 1_000_000),
-        "p2": (0, 1_000_000),
-        "left_right_threshold": (0, ANY),
-        "min_confidence": (0, 1),
-    }
+    min_disparity: int = setting(0, "first disparity to search, px; may be negative", low=-math.inf, public=True)
+    max_disparity: int | None = setting(
+        None, "the search ends below this, px; 128, or the image's width if that is less", low=-math.inf, public=True
+    )
+    p1: int = setting(20, "P1, penalty for a change of disparity by one candidate", low=0, high=1_000_000, public=True)
+    p2: int = setting(200, "P2, penalty for a larger change", low=0, high=1_000_000, public=True)
+    left_right_threshold: float = setting(
+        1.0, "the views agree where their disparities differ by less than this, px", low=0, public=True
+    )
+    min_confidence: float = setting(
+        0.0, "drop pixels whose confidence is below this (0: none)", low=0, high=1, public=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,108 +129,50 @@ class MatchingSettings(Part):
 
 @dataclass(frozen=True)
 class PatchMatchingSettings(MatchingSettings):
-    """How patches are matched and what is kept (:mod:`scotopic.stages.patch_costs`, ``sgm``, ``consistency``).
+    """How patches are matched and what is kept (:mod:`scotopic.stages.patch_costs`, ``sgm``, ``consistency``)."""
 
-    Parameters
-    ----------
-    reconstruction_weight
-        ``lr``, the weight of reconstruction against reconstruction.
-    symmetric
-        ``False`` keeps only the first cost term (the paper's non-symmetric ablation).
-    p2_min, p2_decay
-        ``P2 = max(p2 exp(-p2_decay S), p2_min)`` with ``S`` the strongest boundary in a patch.
-    adaptive_p2
-        ``False`` uses ``p2`` everywhere (the paper's fixed-P2 ablation).
-    volume_range
-        The costs are scaled to ``0 .. volume_range`` and floored.
-    boundary_threshold
-        A pixel is kept where the left boundary map is above this.
-    mask_right
-        Also ask for a boundary in the right view (the paper's equation; its experiments do not).
-    """
-
-    reconstruction_weight: float = 2.0
-    symmetric: bool = True
-    p2_min: int = 50
-    p2_decay: float = 2.0
-    adaptive_p2: bool = True
-    volume_range: int = 1024
-    boundary_threshold: float = public(0.1)
-    mask_right: bool = False
-
-    ranges: ClassVar = {
-        **MatchingSettings.ranges,
-        "reconstruction_weight": (0, ANY),
-        "p2_min": (0, 1_000_000),
-        "p2_decay": (0, ANY),
-        "volume_range": (1, 32767),
-        "boundary_threshold": (0, 1),
-    }
+    reconstruction_weight: float = setting(2.0, "lr, weight of reconstruction against reconstruction", low=0)
+    symmetric: bool = setting(True, "false keeps the first cost term only (the paper's non-symmetric ablation)")
+    p2_min: int = setting(50, "P2 = max(p2 exp(-p2_decay S), p2_min), S the strongest boundary", low=0, high=1_000_000)
+    p2_decay: float = setting(2.0, "how fast P2 falls with the strongest boundary in a patch", low=0)
+    adaptive_p2: bool = setting(True, "false uses p2 everywhere (the paper's fixed-P2 ablation)")
+    volume_range: int = setting(1024, "costs are scaled to 0 .. volume_range and floored", low=1, high=32767)
+    boundary_threshold: float = setting(
+        0.1, "a pixel is kept where the left boundary map is above this", low=0, high=1, public=True
+    )
+    mask_right: bool = setting(
+        False, "also ask for a boundary in the right view (the paper's equation; its experiments do not)"
+    )
 
 
 @dataclass(frozen=True)
 class NoiseSettings(Part):
-    """How the pair's noise is estimated and stabilized (:mod:`scotopic.stages.noise`).
+    """How the pair's noise is estimated and stabilized (:mod:`scotopic.stages.noise`)."""
 
-    Parameters
-    ----------
-    stabilize_above
-        Images are variance-stabilized where the noise variance differs by more than this factor between dark and
-        bright.
-    quiet_quantile, correlated_factor
-        Noise counts as correlated between pixels where this quantile of the finest band's local energy exceeds the
-        expected noise by this factor; then each band's noise is measured there.
-    """
-
-    stabilize_above: float = 2.0
-    quiet_quantile: float = 0.2
-    correlated_factor: float = 2.0
-
-    ranges: ClassVar = {"quiet_quantile": SHARE}
-
-
-@dataclass(frozen=True)
-class ResolutionSettings(Part):
-    """Which working size images are matched at (:mod:`scotopic.stages.resolution`).
-
-    Parameters
-    ----------
-    full_size_snr
-        Images are matched at full size where the median signal-to-noise ratio of the finest band is above this;
-        otherwise at half size, where nothing is lost and four pixels stand for one.
-    max_cells
-        Images are halved further until the volume has at most this many cells, which bounds the memory.
-    max_snr
-        The signal-to-noise ratio that windows, penalties and weights adapt to is capped at this.
-    """
-
-    full_size_snr: float = 1.0
-    max_cells: int = public(2**26)
-    max_snr: float = 100.0
-
-    ranges: ClassVar = {"full_size_snr": (0, ANY), "max_cells": (1, 2**40)}
+    stabilize_above: float = setting(
+        2.0, "stabilize images whose noise variance differs by more than this factor between dark and bright"
+    )
+    quiet_quantile: float = setting(0.2, "quantile of the finest band's local energy that counts as quiet", high=1)
+    correlated_factor: float = setting(
+        2.0, "noise counts as correlated where the quiet energy exceeds the expected noise by this factor"
+    )
 
 
 @dataclass(frozen=True)
 class DescriptionSettings(Part):
     """How many fields of junctions describe each view (:mod:`scotopic.pipelines.evidence_matching`).
 
-    Parameters
-    ----------
-    fits, smallest_patch, largest_patch
-        Junctions are fitted ``fits`` times, with patch sizes evenly spaced between these fractions of ``patch_size``
-        (20, 28, 36 and 44 px of 40): the mean of the color maps is closer to the clean image than any of them. One fit
-        uses ``patch_size`` itself.
+    The mean of several color maps is closer to the clean image than any of them. One fit uses ``patch_size`` itself.
     """
 
-    fits: int = public(4)
-    smallest_patch: float = 0.5
-    largest_patch: float = 1.1
-
-    ranges: ClassVar = {"fits": (1, 64)}
+    fits: int = setting(
+        4, "how often junctions are fitted, with patches of different sizes", low=1, high=64, public=True
+    )
+    smallest_patch: float = setting(0.5, "smallest patch, as a fraction of patch_size")
+    largest_patch: float = setting(1.1, "largest patch, as a fraction of patch_size")
 
     def patch_sizes(self, junctions: JunctionSettings) -> list[int]:
-        """Return the patch sizes of the fits: whole binned pixels, no smaller than the stride."""
+        """Return the patch sizes of the fits, evenly spaced: whole binned pixels, no smaller than the stride."""
         if self.fits == 1:
             return [junctions.patch_size]
         step = (self.largest_patch - self.smallest_patch) / (self.fits - 1)
@@ -297,26 +183,29 @@ class DescriptionSettings(Part):
 
 
 @dataclass(frozen=True)
-class DenoisingSettings(Part):
-    """How the color maps are denoised in the dark (:mod:`scotopic.stages.denoising`).
+class ResolutionSettings(Part):
+    """Which working size images are matched at (:mod:`scotopic.stages.resolution`).
 
-    Parameters
-    ----------
-    group_count, group_reach
-        Each patch is filtered together with its ``group_count`` most similar patches (16, 32 or 64) within
-        ``group_reach`` pixels.
-    group_rounds
-        How often; 0 leaves the filter out.
-    group_share
-        Share of the filtered images in the denoised color maps; the rest is the junctions'.
+    In the dark images are matched at half size, where nothing is lost and four pixels stand for one.
     """
 
-    group_count: int = 16
-    group_reach: int = 12
-    group_rounds: int = 2
-    group_share: float = 0.5
+    full_size_snr: float = setting(
+        1.0, "match at full size where the finest band's median signal-to-noise ratio is above this", low=0
+    )
+    max_cells: int = setting(
+        2**26, "halve images until the volume has at most this many cells; bounds the memory", 1, 2**40, public=True
+    )
+    max_snr: float = setting(100.0, "largest signal-to-noise ratio that windows, penalties and weights adapt to")
 
-    ranges: ClassVar = {"group_reach": (1, 32), "group_rounds": (0, ANY), "group_share": SHARE}
+
+@dataclass(frozen=True)
+class DenoisingSettings(Part):
+    """How the color maps are denoised in the dark (:mod:`scotopic.stages.denoising`)."""
+
+    group_count: int = setting(16, "similar patches that are filtered together: 16, 32 or 64")
+    group_reach: int = setting(12, "how far apart they may be, px", low=1, high=32)
+    group_rounds: int = setting(2, "how often; 0 leaves the filter out", low=0)
+    group_share: float = setting(0.5, "share of the filtered images in the denoised color maps", high=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -329,49 +218,26 @@ class DenoisingSettings(Part):
 
 @dataclass(frozen=True)
 class ChannelSettings(Part):
-    """What is compared between the views (:mod:`scotopic.stages.channels`). Lengths are in working pixels.
+    """What is compared between the views (:mod:`scotopic.stages.channels`). Lengths are in working pixels."""
 
-    Parameters
-    ----------
-    finest_scale, scales, band_ratio
-        Bands ``G(s) - G(band_ratio s)`` at ``scales`` scales ``s``, each twice the one before. Wide bands: coarse
-        structure is what survives noise.
-    band_misfit
-        Fraction of a band's signal that never repeats between the views: reflections, and what slants do to a window.
-    band_window
-        Smallest window of a band's costs.
-    junction_weight, junction_window, junction_highpass, junction_error
-        Junctions against junctions: weight and window of the costs; structure coarser than ``junction_highpass`` is
-        left out. The fraction ``junction_error`` of a color map's variance is error, here and in the cross terms.
-    cross_weight, cross_window, cross_highpass
-        Image against junctions and the reverse.
-    image_weight
-        Image against image. Its weight goes with the square of the signal-to-noise ratio below 1 and with the ratio
-        itself above.
-    local_units
-        Measure the part of the noise that goes with the signal where it is, not over the whole image.
-    """
-
-    finest_scale: float = 1.0
-    scales: int = 4
-    band_ratio: float = 4.0
-    band_misfit: float = 0.05
-    band_window: float = 3.0
-    junction_weight: float = 0.35
-    junction_window: float = 1.0
-    junction_highpass: float = 4.0
-    junction_error: float = 0.2
-    cross_weight: float = 1500.0
-    cross_window: float = 3.0
-    cross_highpass: float = 8.0
-    image_weight: float = 1000.0
-    local_units: bool = True
-
-    ranges: ClassVar = {
-        "scales": (1, 8),
-        "junction_error": SHARE,
-        **dict.fromkeys(("band_misfit", "junction_weight", "cross_weight", "image_weight"), (0, ANY)),
-    }
+    finest_scale: float = setting(1.0, "s of the finest band G(s) - G(band_ratio s)")
+    scales: int = setting(4, "number of bands, each twice as coarse as the one before", low=1, high=8)
+    band_ratio: float = setting(4.0, "how wide a band is: coarse structure is what survives noise")
+    band_misfit: float = setting(
+        0.05, "fraction of a band's signal that never repeats between views: reflections, slants", low=0
+    )
+    band_window: float = setting(3.0, "smallest window of a band's costs")
+    junction_weight: float = setting(0.35, "weight of junctions against junctions", low=0)
+    junction_window: float = setting(1.0, "window of junctions against junctions")
+    junction_highpass: float = setting(4.0, "structure coarser than this is left out there")
+    junction_error: float = setting(0.2, "fraction of a color map's variance that is error", high=1)
+    cross_weight: float = setting(1500.0, "weight of image against junctions and the reverse", low=0)
+    cross_window: float = setting(3.0, "window of image against junctions")
+    cross_highpass: float = setting(8.0, "structure coarser than this is left out there")
+    image_weight: float = setting(
+        1000.0, "weight of image against image, times the signal-to-noise ratio (its square below 1)", low=0
+    )
+    local_units: bool = setting(True, "measure the noise that goes with the signal where it is, not over the image")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -380,63 +246,32 @@ class ChannelSettings(Part):
 
 @dataclass(frozen=True)
 class VolumeSettings(Part):
-    """How costs become integers for semi-global matching (:mod:`scotopic.stages.sgm`).
+    """How costs become integers for semi-global matching (:mod:`scotopic.stages.sgm`)."""
 
-    Parameters
-    ----------
-    cost_steps
-        Integer steps per unit of the volume's spread; ``p1`` and ``p2`` of ``best`` are in these steps.
-    """
-
-    cost_steps: int = 32
-
-    ranges: ClassVar = {"cost_steps": (1, 1024)}
+    cost_steps: int = setting(32, "integer steps per unit of the volume's spread; p1 and p2 are in them", 1, 1024)
 
 
-@dataclass(frozen=True)
-class PlaneSettings:
-    """One kind of local planes through disparities (:mod:`scotopic.stages.surfaces`).
+class PlaneSettings(NamedTuple):
+    """One kind of local planes through disparities (:mod:`scotopic.stages.surfaces`)."""
 
-    Parameters
-    ----------
-    sigma
-        Reach, in working pixels.
-    tau
-        Largest jump of disparity within a surface.
-    ridge
-        Regularization of the slopes.
-    rounds
-        How often the planes are fitted, each time to the result of the last.
-    """
-
-    sigma: float
-    tau: float
-    ridge: float
-    rounds: int
+    sigma: float  #: reach, working px
+    tau: float  #: largest jump of disparity within a surface
+    ridge: float  #: regularization of the slopes
+    rounds: int  #: how often the planes are fitted, each time to the result of the last
 
 
 @dataclass(frozen=True)
 class SurfaceSettings(Part):
-    """Planes to solve the left view along once more, and planes through the answer (:mod:`scotopic.stages.surfaces`).
+    """Planes to solve the left view along again, and planes through the answer (:mod:`scotopic.stages.surfaces`)."""
 
-    Parameters
-    ----------
-    surface_sigma, surface_tau, surface_ridge, surface_passes
-        The left view is solved ``surface_passes`` more times along wide planes; see :class:`PlaneSettings`.
-    plane_sigma, plane_tau, plane_ridge, plane_rounds
-        Local planes through the last answer.
-    """
-
-    surface_sigma: float = 16.0
-    surface_tau: float = 2.0
-    surface_ridge: float = 20.0
-    surface_passes: int = 1
-    plane_sigma: float = 8.0
-    plane_tau: float = 1.5
-    plane_ridge: float = 60.0
-    plane_rounds: int = 2
-
-    ranges: ClassVar = {"surface_passes": (0, ANY), "plane_rounds": (0, ANY)}
+    surface_sigma: float = setting(16.0, "reach of the wide planes that the left view is solved along")
+    surface_tau: float = setting(2.0, "largest jump of disparity within such a surface")
+    surface_ridge: float = setting(20.0, "regularization of its slopes")
+    surface_passes: int = setting(1, "how often the left view is solved again", low=0)
+    plane_sigma: float = setting(8.0, "reach of the local planes through the last answer")
+    plane_tau: float = setting(1.5, "largest jump of disparity within a local plane")
+    plane_ridge: float = setting(60.0, "regularization of its slopes")
+    plane_rounds: int = setting(2, "how often planes are fitted, each time to the result of the last", low=0)
 
     @property
     def wide(self) -> PlaneSettings:
@@ -453,21 +288,13 @@ class SurfaceSettings(Part):
 class ScoreSettings(Part):
     """The score that the confidence is read from (:mod:`scotopic.stages.confidence`, which also has the calibration).
 
-    Parameters
-    ----------
-    lr_slack
-        Left-right difference, in pixels, that says nothing: both views are noisy to this degree.
-    confidence_blur, confidence_reach, confidence_floor
-        The score is the geometric mean over ``confidence_reach`` of the blurred margin, lifted by the floor:
-        neighbors err together, and one with a small margin speaks against all.
+    Neighbors err together, and one with a small margin speaks against all around it: hence the geometric mean.
     """
 
-    lr_slack: float = 0.5
-    confidence_blur: float = 1.0
-    confidence_reach: float = 4.0
-    confidence_floor: float = 0.1
-
-    ranges: ClassVar = {"lr_slack": (0, ANY)}
+    lr_slack: float = setting(0.5, "left-right difference that says nothing, px: both views are noisy", low=0)
+    confidence_blur: float = setting(1.0, "blur of the margins")
+    confidence_reach: float = setting(4.0, "reach of the geometric mean of the blurred margins")
+    confidence_floor: float = setting(0.1, "what lifts the margins before their mean")
 
 
 @dataclass(frozen=True)
@@ -496,12 +323,14 @@ class Settings:
         values = dict(values)
         preset = str(values.pop("preset"))
         base = PRESETS[preset] if preset in PRESETS else JunctionMatchingSettings()
-        # Earlier versions had one part "evidence", and parts held settings that their pipeline did not use.
         given = {current_name(name): value for part in values.values() for name, value in (part or {}).items()}
+        # Earlier versions had one part "evidence", and parts held settings that their pipeline did not use.
         homes = part_of_settings(base)
-        return dataclasses.replace(
-            replace_by_name(base, {name: value for name, value in given.items() if name in homes}), preset=preset
-        )
+        known = {*homes, *_DROPPED, *(name for each in PRESETS.values() for name in part_of_settings(each))}
+        for name in given.keys() - known:
+            raise SettingsError(_unknown(name, base))
+        used = {name: value for name, value in given.items() if name in homes}
+        return dataclasses.replace(replace_by_name(base, used), preset=preset)
 
 
 @dataclass(frozen=True)
@@ -558,6 +387,9 @@ _OLD_NAMES = {
     "agreement_slack": "lr_slack",
 }
 
+#: Settings of earlier versions that are constants of the calibration now.
+_DROPPED = ("confidence_power", "confidence_top", "confidence_middle", "confidence_slope")
+
 
 def current_name(name: str) -> str:
     """Return the present name of a setting of an earlier version."""
@@ -572,13 +404,29 @@ def part_of_settings(settings: Settings) -> dict[str, str]:
 
 def public_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that are meant for users, by name."""
-    homes = part_of_settings(settings)
-    return {
-        each.name: getattr(getattr(settings, part), each.name)
-        for part in dict.fromkeys(homes.values())
-        for each in fields(getattr(settings, part))
-        if each.metadata.get("public")
-    }
+    return {each.name: each.value for each in describe_settings(settings) if each.is_public}
+
+
+class SettingDescription(NamedTuple):
+    """One setting: the stage's part that it is in, its name, value and meaning, and whether it is meant for users."""
+
+    part: str
+    name: str
+    value: Any
+    meaning: str
+    is_public: bool
+
+
+def describe_settings(settings: Settings) -> list[SettingDescription]:
+    """Return every setting with what it means, in the order of the stages."""
+    return [
+        SettingDescription(
+            part, each.name, getattr(owner, each.name), each.metadata["meaning"], each.metadata["public"]
+        )
+        for part in dict.fromkeys(part_of_settings(settings).values())
+        for owner in [getattr(settings, part)]
+        for each in fields(owner)
+    ]
 
 
 def make_settings(preset: str | Settings = "best", /, **overrides: Any) -> Settings:

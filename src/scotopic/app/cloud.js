@@ -1,4 +1,4 @@
-// The points of the result, to turn: a depth buffer on a canvas, so that no graphics card is needed.
+// Shows the points of the result, which can be turned. It draws with a depth buffer on a canvas, so no GPU is needed.
 const canvas = element.querySelector("canvas"), pen = canvas.getContext("2d");
 let places = new Float32Array(0), colors = new Uint8Array(0), center = [0, 0, 0], size = 1;
 let yaw, pitch, zoom, spacing = 0, loaded = null, queued = false;

@@ -17,33 +17,34 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 PREFIX = "look"  #: first part of each address
-GONE = "This page's session has ended; load the page again."
-# No browser, and nobody between, keeps what belongs to one visitor.
+GONE = "This page's session has ended. Load the page again."
+# Neither a browser nor a proxy may keep what belongs to one visitor.
 _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
-def address(session: Session) -> str:
-    """Return where a session's things are found, relative to the page."""
+def session_address(session: Session) -> str:
+    """Return the address of a session's data, relative to the page."""
     return f"{PREFIX}/{session.token}"
 
 
-def routes(sessions: Sessions) -> list[Any]:
-    """Return the routes, to be put before the page's own."""
+def make_routes(sessions: Sessions) -> list[Any]:
+    """Return the routes, which go before the page's own."""
+    from starlette.background import BackgroundTask
     from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
-    def answering(make: Callable[[Session, Request], Response]) -> Callable[[Request], Response]:
-        def endpoint(request: Request) -> Response:
+    def endpoint(respond: Callable[[Session, Request], Response]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
             session = sessions.by_token(request.path_params["token"])
             if session is None:
                 return PlainTextResponse(GONE, 404, headers=_PRIVATE)
             try:
-                return make(session, request)
+                return respond(session, request)
             except Exception as error:
                 status = 422 if isinstance(error, ScotopicError) else 500
-                return PlainTextResponse(work.sentence(error), status, headers=_PRIVATE)
+                return PlainTextResponse(work.error_message(error), status, headers=_PRIVATE)
 
-        return endpoint
+        return answer
 
     def picture(session: Session, request: Request) -> Response:
         drawn = work.draw(session, request.path_params["kind"])
@@ -51,7 +52,7 @@ def routes(sessions: Sessions) -> list[Any]:
 
     def pixel(session: Session, request: Request) -> Response:
         x, y = (_number(request.query_params.get(name)) for name in ("x", "y"))
-        return JSONResponse({"words": work.read_pixel(session, x, y).in_words()}, headers=_PRIVATE)
+        return JSONResponse({"text": work.describe_pixel(session, x, y)}, headers=_PRIVATE)
 
     def points(session: Session, request: Request) -> Response:
         places, colors, step = work.points(session)
@@ -60,8 +61,6 @@ def routes(sessions: Sessions) -> list[Any]:
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     def file(session: Session, request: Request) -> Response:
-        from starlette.background import BackgroundTask
-
         path = work.write_file(session, request.path_params["name"])
         removal = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
         return FileResponse(
@@ -69,14 +68,14 @@ def routes(sessions: Sessions) -> list[Any]:
         )
 
     return [
-        Route(f"/{PREFIX}/{{token}}/maps/{{kind}}.png", answering(picture)),
-        Route(f"/{PREFIX}/{{token}}/pixel", answering(pixel)),
-        Route(f"/{PREFIX}/{{token}}/points", answering(points)),
-        Route(f"/{PREFIX}/{{token}}/files/{{name}}", answering(file)),
+        Route(f"/{PREFIX}/{{token}}/maps/{{kind}}.png", endpoint(picture)),
+        Route(f"/{PREFIX}/{{token}}/pixel", endpoint(pixel)),
+        Route(f"/{PREFIX}/{{token}}/points", endpoint(points)),
+        Route(f"/{PREFIX}/{{token}}/files/{{name}}", endpoint(file)),
     ]
 
 
 def _number(text: str | None) -> float:
     if text is None or not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{0,9})?", text):
-        raise InputError(f"pixel: found {str(text)[:20]!r}, expected a number")
+        raise InputError(f"The pixel coordinate {str(text)[:20]!r} is not a number.")
     return float(text)

@@ -1,4 +1,4 @@
-"""Running the page: which address it listens on, and that nothing of it is left when it stops."""
+"""Running the page: which address it listens on, and that nothing is left behind when it stops."""
 
 from __future__ import annotations
 
@@ -7,60 +7,39 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scotopic.app.routes import routes
+from scotopic.app.routes import make_routes
 from scotopic.app.session import Limits, Sessions
 from scotopic.errors import SettingsError
 from scotopic.optional import import_optional
 
 HOST = "127.0.0.1"  #: this machine only
 PORT = 7860
-_ABANDONED_SECONDS = 600  # an upload that no page took in is removed after so long
+_ABANDONED_SECONDS = 600  # an upload that no page has taken in is removed after this long
 _REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
-
-
-@dataclass(frozen=True)
-class Running:
-    """A page that is being served."""
-
-    url: str
-    sessions: Sessions
 
 
 @contextmanager
 def serving(
     host: str = HOST, port: int | None = None, *, limits: Limits | None = None, root: Path | None = None
-) -> Iterator[Running]:
-    """Serve the page until the block ends, then remove every temporary file.
+) -> Iterator[str]:
+    """Serve the page, at the address that is yielded, until the block ends; then remove every temporary file.
 
-    Parameters
-    ----------
-    host
-        Address to listen on; anything but the default lets other machines in.
-    port
-        The first free one from 7860 on if left out.
-    limits
-        What a visitor may ask for.
-    root
-        Folder for temporary files; a new private one by default. Removed at the end.
-
-    Raises
-    ------
-    ScotopicError
-        Gradio is not installed, or the address is taken.
+    A ``host`` other than the default lets other machines in. The ``port`` is by default the first free one from 7860
+    on. Temporary files are kept in ``root``, by default a new private folder, which is removed at the end. Raises
+    ScotopicError if Gradio is not installed or the address is taken.
     """
     with _quiet_logs(), Sessions(limits, root) as sessions, _gradio_files_in(sessions.uploads):
-        import_optional("gradio", "app", "the web page")  # which reads where to put its files when it is imported
+        import_optional("gradio", "app", "the web page")  # reads where to put its files when it is imported
         from scotopic.app.page import build
 
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scotopic-matcher")
         page = build(sessions, worker, (60, _ABANDONED_SECONDS))
         page.queue(max_size=256)
         try:
-            yield Running(_launch(page, sessions, host, port), sessions)
+            yield _launch(page, sessions, host, port)
         finally:
             sessions.close_all()  # cancels what is running, so that the worker ends soon
             page.close(verbose=False)
@@ -68,8 +47,8 @@ def serving(
 
 
 def _launch(page: Any, sessions: Sessions, host: str, port: int | None) -> str:
-    """Start listening; returns the address."""
-    from scotopic.app.page import look
+    """Start listening; return the address."""
+    from scotopic.app.page import make_style
 
     try:
         _, url, _ = page.launch(
@@ -85,21 +64,19 @@ def _launch(page: Any, sessions: Sessions, host: str, port: int | None) -> str:
             max_file_size=sessions.limits.upload_bytes,
             state_session_capacity=_REMEMBERED_PAGES,
             footer_links=[],
-            app_kwargs={"routes": routes(sessions), "docs_url": None, "redoc_url": None, "openapi_url": None},
-            **look(),
+            app_kwargs={"routes": make_routes(sessions), "docs_url": None, "redoc_url": None, "openapi_url": None},
+            **make_style(),
         )
     except OSError as error:
         where = f"{host} port {port}" if port else f"{host}, ports from {PORT} on"
-        raise SettingsError(
-            f"address: found that {where} cannot be listened on ({' '.join(str(error).split())[:120]}), expected a "
-            "free port of this machine; choose another --port or --host"
-        ) from error
+        cause = " ".join(str(error).split())[:120]
+        raise SettingsError(f"Cannot listen on {where} ({cause}). Choose another port or host.") from error
     return str(url)
 
 
 @contextmanager
 def _gradio_files_in(folder: Path) -> Iterator[None]:
-    """Let Gradio keep its files in a folder of ours, and not call home."""
+    """Make Gradio keep its files in our folder and send no statistics."""
     wanted = {"GRADIO_TEMP_DIR": str(folder), "GRADIO_ANALYTICS_ENABLED": "False"}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -107,9 +84,8 @@ def _gradio_files_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value
 
 

@@ -1,4 +1,4 @@
-"""What one visitor has, and how long it lives: nothing here is shared between two of them."""
+"""The data of one visitor, and how long it lives; visitors share nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -28,56 +27,50 @@ Map = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a visitor may ask of this machine.
+    """What a visitor may ask of this machine."""
 
-    Attributes
-    ----------
-    upload_bytes
-        Size of one file.
-    pixels
-        Of one view. Time and memory grow with it; checked before the file is decoded.
-    disparities
-        Width of the search, px.
-    results
-        How many visitors' images and results are kept at once; those of the one heard of longest ago go first.
-    idle_seconds
-        A visitor who has not been heard of for so long is forgotten, even if the browser never said good-bye.
-    """
-
-    upload_bytes: int = 32 * 2**20
-    pixels: int = 4_000_000
-    disparities: int = 512
-    results: int = 8
-    idle_seconds: float = 2 * 3600.0
+    upload_bytes: int = 32 * 2**20  #: size of one file
+    pixels: int = 4_000_000  #: of one view; time and memory grow with it. Checked before the file is decoded
+    disparities: int = 512  #: width of the search range, px
+    results: int = 8  #: how many visitors' images and results are kept; the least recently active lose theirs first
+    idle_seconds: float = 2 * 3600.0  #: a session ends after this long without a request, if the browser did not end it
 
 
 class Cancelled(Exception):  # noqa: N818 - it is not an error
-    """The visitor asked for the work to stop, or left."""
+    """The visitor cancelled the work, or left."""
 
 
 class Job:
-    """One run of the matcher, which can be told to stop."""
+    """One run of the matcher, which can be cancelled."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self.stage, self.share = "waiting", 0.0
+        self.stages: tuple[str, ...] = ()  #: names of the run's stages in order, once they are known
+        self.stage, self.share = "waiting", 0.0  #: the stage that runs, and the share of it that is done
 
     def cancel(self) -> None:
-        """Ask the work to stop at its next report of progress."""
+        """Stop the work at its next report of progress."""
         self._stop.set()
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was asked to stop."""
+        """Whether it was cancelled."""
         return self._stop.is_set()
 
+    @property
+    def total_share(self) -> float:
+        """Share of the whole run that is done, every stage counted alike; that of the stage if it is not listed."""
+        if self.stage not in self.stages:
+            return self.share
+        return (self.stages.index(self.stage) + min(max(self.share, 0.0), 1.0)) / len(self.stages)
+
     def watch(self, progress: Progress) -> Progress:
-        """Return a progress that notes where the work is, passes it on, and stops the work once it was cancelled."""
+        """Return a progress that notes where the work is, passes it on, and stops the work once it is cancelled."""
 
         def report(stage: str, share: float) -> None:
             self.stage, self.share = stage, share
             progress(stage, share)
-            # Not in the middle of the compiler, which calls this from within; it ends by itself, once per machine.
+            # Not inside the compiler, which calls this; it ends by itself, and runs once per machine.
             if self.cancelled and stage != COMPILING:
                 raise Cancelled
 
@@ -85,16 +78,8 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """An uploaded view, as recorded.
-
-    Attributes
-    ----------
-    name
-        What its file was called.
-    pixels
-        As :func:`~scotopic.io.read_image` gave them.
-    """
+class View:
+    """An uploaded view: the name of its file, and its pixels as recorded."""
 
     name: str
     pixels: NDArray[Any]
@@ -107,91 +92,65 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A finished run, with all that the page shows of it.
+    """A finished run, with all that the page shows of it."""
 
-    Attributes
-    ----------
-    match
-        What was found, with the method's own mask.
-    truth
-        True disparity, px; ``None`` where it is not known.
-    calibration
-        Of the images as they were matched.
-    about
-        What ``report.json`` says besides: noise, calibration, how the pair looks.
-    warnings
-        What to tell the visitor of the pair.
-    """
-
-    match: Match
-    truth: Map | None
-    calibration: Calibration
-    about: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    match: Match  #: with the method's own mask
+    truth: Map | None  #: true disparity, px, if known
+    calibration: Calibration  #: of the images as they were matched
+    about: dict[str, Any]  #: what ``report.json`` says besides: noise, calibration, the check of the pair
+    warnings: tuple[str, ...] = ()  #: about the pair, for the visitor
 
 
 @dataclass(eq=False)
 class Session:
-    """One visitor.
+    """One visitor."""
 
-    Attributes
-    ----------
-    token
-        Names this session in addresses; nobody can guess it, and nobody else is told.
-    folder
-        For files on their way to the browser; made when needed, removed with the session.
-    """
-
-    folder: Path
+    folder: Path  #: for files on their way to the browser; created when needed, removed with the session
+    #: Names this session in addresses; it cannot be guessed, and only this visitor's page knows it.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    pictures: dict[str, Picture] = field(default_factory=dict)  #: by ``"left"`` and ``"right"``
+    views: dict[str, View] = field(default_factory=dict)  #: by ``"left"`` and ``"right"``
     calibration_files: tuple[tuple[str, bytes], ...] = ()  #: name and content
-    waiting: deque[Job] = field(default_factory=deque)  #: asked for, in this order, and not begun
+    waiting: deque[Job] = field(default_factory=deque)  #: requested, in this order, and not begun
     job: Job | None = None  #: the one that was begun last
     outcome: Outcome | None = None
-    rival: Prediction | None = None  #: what OpenCV's SGBM found on the same pair
-    threshold: float = 0.0  #: pixels less sure than this are hidden, and left out of files
-    stamp: int = 0  #: raised with every result, so that no browser shows an older one
-    seen: float = field(default_factory=time.monotonic)
+    sgbm: Prediction | None = None  #: OpenCV's result on the same pair
+    threshold: float = 0.0  #: pixels of lower confidence are hidden, and left out of files
+    version: int = 0  #: raised with every result, so that no browser shows an older one
+    last_seen: float = field(default_factory=time.monotonic)
     closed: bool = False
 
     def working_folder(self) -> Path:
-        """Return a new folder within this session's, for one download; whoever asks removes it."""
+        """Return a new folder inside this session's; the caller removes it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=self.folder))
 
     def begin(self) -> Job:
-        """Return the job whose turn it is: the first that waits, or a new one for who did not announce theirs."""
+        """Return the job whose turn it is: the first that waits, or a new one if none was announced."""
         self.job = self.waiting.popleft() if self.waiting else Job()
         return self.job
 
     def cancel(self) -> bool:
-        """Stop what runs and what waits; returns whether there was anything."""
+        """Cancel what runs and what waits; return whether there was anything."""
         jobs = [*self.waiting, *([self.job] if self.job is not None else [])]
         for job in jobs:
             job.cancel()
         return bool(jobs)
 
     def keep(self, outcome: Outcome) -> None:
-        """Replace the result; one that comes after the visitor has left is dropped."""
+        """Replace the result; drop it if the visitor has left."""
         if not self.closed:
-            self.outcome, self.rival = outcome, None
+            self.outcome, self.sgbm = outcome, None
             self.threshold = outcome.match.settings.matching.min_confidence
-            self.stamp += 1
-
-    @property
-    def holds_something(self) -> bool:
-        """Whether there are images or a result."""
-        return self.outcome is not None or bool(self.pictures)
+            self.version += 1
 
     def forget(self) -> None:
-        """Drop images and result, to make room."""
-        self.outcome = self.rival = None
-        self.pictures.clear()
+        """Drop images and result, to free memory."""
+        self.outcome = self.sgbm = None
+        self.views.clear()
         self.calibration_files = ()
 
     def close(self) -> None:
-        """Stop the work, drop everything and remove the folder."""
+        """Cancel the work, drop everything and remove the folder."""
         self.closed = True
         self.cancel()
         self.forget()
@@ -199,16 +158,9 @@ class Session:
 
 
 class Sessions:
-    """All visitors of one server, by the key that their browser sends; a context that removes every trace at its end.
+    """All visitors of one server, by the key that their browser sends; as a context, it removes everything at its end.
 
-    Parameters
-    ----------
-    limits
-        What each may ask for.
-    root
-        Folder for temporary files; a new private one by default. Removed at the end.
-    clock
-        Seconds; for tests.
+    Temporary files are kept in ``root``, by default a new private folder. Tests give their own ``clock``, in seconds.
     """
 
     def __init__(
@@ -224,9 +176,7 @@ class Sessions:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close_all()
 
     def __len__(self) -> int:
@@ -234,21 +184,21 @@ class Sessions:
 
     @property
     def uploads(self) -> Path:
-        """Where the web server puts what is uploaded, before it is taken in."""
+        """Where the web server puts uploads before they are read."""
         return self.root / "uploads"
 
     def of(self, key: str) -> Session:
-        """Return the session of a visitor, begun at the first call; those long unheard of are ended on the way."""
+        """Return the session of a visitor, created at the first call; idle ones are closed on the way."""
         with self._lock:
             now = self._clock()
-            stale = [k for k, s in self._by_key.items() if k != key and now - s.seen > self.limits.idle_seconds]
-            ended = [self._remove(each) for each in stale]
+            idle = [k for k, s in self._by_key.items() if k != key and now - s.last_seen > self.limits.idle_seconds]
+            closing = [self._remove(each) for each in idle]
             if key not in self._by_key:
-                session = Session(self.root / "sessions" / secrets.token_hex(16), seen=now)
+                session = Session(self.root / "sessions" / secrets.token_hex(16), last_seen=now)
                 self._by_key[key] = self._by_token[session.token] = session
             found = self._by_key[key]
-            found.seen = now
-        for session in ended:
+            found.last_seen = now
+        for session in closing:
             session.close()
         return found
 
@@ -257,13 +207,14 @@ class Sessions:
         with self._lock:
             found = self._by_token.get(token)
             if found is not None:
-                found.seen = self._clock()
+                found.last_seen = self._clock()
             return found
 
-    def make_room(self) -> None:
-        """Drop what belongs to those heard of longest ago, beyond as many as are kept."""
+    def free_memory(self) -> None:
+        """Drop the data of the least recently active visitors, beyond the number that is kept."""
         with self._lock:
-            holding = sorted((s for s in self._by_key.values() if s.holds_something), key=lambda s: s.seen)
+            holding = [session for session in self._by_key.values() if session.views or session.outcome is not None]
+            holding.sort(key=lambda session: session.last_seen)
             for session in holding[: max(len(holding) - self.limits.results, 0)]:
                 session.forget()
 
@@ -276,10 +227,8 @@ class Sessions:
 
     def close_all(self) -> None:
         """End all sessions and remove the folder of them all."""
-        with self._lock:
-            ended = [self._remove(key) for key in list(self._by_key)]
-        for session in ended:
-            session.close()
+        for key in list(self._by_key):
+            self.close(key)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _remove(self, key: str) -> Session:

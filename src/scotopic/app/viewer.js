@@ -1,4 +1,4 @@
-// The viewer: a map over the noisy image, wiped from one to the other, and the pixel under the pointer in words.
+// The viewer: a map over the noisy image, with a wipe between them, and the values of the pixel under the pointer.
 const HINT = "Point at the picture to read a pixel; click or tap to hold it.";
 const find = (selector) => element.querySelector(selector);
 let kind = "disparity", held = null, wanted = null, asking = false;
@@ -64,7 +64,7 @@ async function ask(pixel) {
     wanted = null;
     try {
       const answer = await fetch(`${props.value.base}/pixel?x=${x}&y=${y}`);
-      const words = answer.ok ? (await answer.json()).words : await answer.text();
+      const words = answer.ok ? (await answer.json()).text : await answer.text();
       find(".sc-reading").textContent = (held ? "Held: " : "") + words;
     } catch (error) {
       find(".sc-reading").textContent = "The server does not answer.";

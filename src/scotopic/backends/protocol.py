@@ -170,7 +170,7 @@ class Backend(Protocol[Array]):
     def quantize_costs(self, volume: Array, step: float, max_cost: int, shear_from: int | None) -> Array:
         """Return costs above each pixel's lowest in steps, ``(H, W, D)`` int16.
 
-        With ``shear_from``, the first disparity, those of the right view: its ``x`` at ``d`` is the left pixel ``x + d``.
+        With ``shear_from``, the first disparity, those of the right view: its ``x`` at ``d`` is the left ``x + d``.
         """
 
     def quantize_costs_along(self, volume: Array, step: float, max_cost: int, start: Array) -> Array:

@@ -2,34 +2,82 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import signal
 import sys
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from scotopic.backends.device import rest_idle_threads
-from scotopic.cli.app import app as page
 from scotopic.cli.benchmark import benchmark
-from scotopic.cli.commands import junctions, simulate
+from scotopic.cli.commands import info, junctions, serve_app, simulate
 from scotopic.cli.demo import demo
 from scotopic.cli.evaluate import evaluate
-from scotopic.cli.failures import Commands
-from scotopic.cli.info import info
 from scotopic.cli.match import match
 from scotopic.cli.video import video
+from scotopic.errors import ScotopicError
+
+BAD_INPUT = 2  #: exit code for what the user can correct; usage errors have it too
+INTERRUPTED = 130  #: exit code after Ctrl-C, by the convention of shells
 
 app = typer.Typer(
-    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (match, video, junctions, simulate, evaluate, benchmark, demo, info):
-    app.command()(command)
-app.command("app")(page)
+
+
+class Command(TyperCommand):
+    """A command that reports an expected error as one line on stderr and an exit code, without a traceback."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse the arguments; an option that needs a value does not take the next option for it."""
+        options = {flag: each for each in self._options(ctx) for flag in (*each.opts, *each.secondary_opts)}
+        for flag, value in itertools.pairwise(itertools.takewhile(lambda arg: arg != "--", args)):
+            if flag in options and value in options and not options[flag].is_flag:
+                raise typer.BadParameter(f"expected a value, but {value} follows.", ctx, options[flag])
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except ScotopicError as error:
+            _fail(f"error: {self._as_options(str(error), ctx)}", BAD_INPUT, error)
+        except MemoryError as error:
+            _fail("error: Out of memory. Use smaller images or a lower --max-disparity.", BAD_INPUT, error)
+        except KeyboardInterrupt as error:
+            _fail("interrupted; no incomplete file was left", INTERRUPTED, error)
+
+    def _options(self, ctx: typer.Context) -> list[Any]:
+        return [each for each in self.get_params(ctx) if each.param_type_name == "option"]
+
+    def _as_options(self, message: str, ctx: typer.Context) -> str:
+        """Return an error with the arguments that it advises as options: ``overwrite=True`` becomes ``--overwrite``."""
+        for option in self._options(ctx):
+            flag = max(option.opts, key=len)
+            name = flag.lstrip("-").replace("-", "_")
+            argument = rf"(?<![\w'\"/.-]){name}"
+            message = re.sub(rf"{argument}=True\b", flag, message)
+            message = re.sub(rf"{argument}=['\"]?([\w.]+)['\"]?", rf"{flag} \1", message)
+            if "_" in name:  # which no word has
+                message = re.sub(rf"{argument}(?![\w'\"=])", flag, message)
+        return message
+
+
+def _fail(message: str, code: int, cause: BaseException) -> None:
+    typer.echo(" ".join(message.split()), err=True)
+    raise typer.Exit(code) from cause
+
+
+for function in (match, video, junctions, simulate, evaluate, benchmark, demo, info):
+    app.command(cls=Command)(function)
+app.command("app", cls=Command)(serve_app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -43,7 +91,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _scotopic(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Stereo depth from photon-starved image pairs, without learning."""
@@ -52,7 +100,7 @@ def _scotopic(
 def main() -> None:
     """Run the command line."""
     rest_idle_threads()
-    # Being told to stop is handled like Ctrl-C, so that no temporary file stays behind.
+    # A request to stop is handled like Ctrl-C, so that no temporary file is left behind.
     signal.signal(signal.SIGTERM, _stop)
     app(prog_name="scotopic")
 

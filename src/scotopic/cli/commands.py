@@ -1,9 +1,13 @@
-"""The commands that work on the user's images."""
+"""The smaller commands: ``junctions``, ``simulate``, ``info`` and ``app``."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import platform
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,18 +15,20 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from scotopic.backends.device import resolve_device
+from scotopic.api import fit_junctions
+from scotopic.backends.device import DEVICES, resolve_device
 from scotopic.cli import options
-from scotopic.cli.session import Display, answer, limited_threads, results_folder, write_json
+from scotopic.cli.console import StageDisplay, limited_threads, print_result, results_folder, write_json
+from scotopic.errors import DeviceError, SettingsError
 from scotopic.inputs import check_pair, check_size
 from scotopic.io import as_image, atomic_path, write_png
-from scotopic.preview import as_picture, draw_junctions, reasons_in_words
+from scotopic.pipelines.junction_matching import JUNCTIONS
+from scotopic.preview import as_picture, draw_junctions
 from scotopic.progress import Stopwatch
-from scotopic.result import Match
 from scotopic.sensor import simulate_pair, to_uint8
-from scotopic.settings import JunctionSettings, make_settings
-from scotopic.stages.junctions.fit import Junctions, fit_junctions
-from scotopic.warmup import warm_up
+from scotopic.settings import PRESETS, Settings, make_settings
+from scotopic.stages.junctions.fit import Junctions
+from scotopic.warmup import cache_folders, warm_up
 
 JUNCTION_FILES = ("boundaries.png", "colors.png", "preview.png", "junctions.npz", "report.json")
 SIMULATION_FILES = ("left.png", "right.png", "report.json")
@@ -40,23 +46,27 @@ def junctions(
     as_json: options.Json = False,
 ) -> None:
     """Fit a field of junctions to one image: the boundaries and colors that survive its noise."""
-    settings = make_settings(preset, **options.parse_settings(assignments, [JunctionSettings])).junctions
+    overrides = options.parse_settings(assignments)
+    settings = make_settings(preset, **overrides).junctions
+    unused = sorted(overrides.keys() - {field.name for field in dataclasses.fields(settings)})
+    if unused:
+        raise SettingsError(f"{unused[0]!r} is no setting of the junctions, which are all that this command computes.")
     where = resolve_device(device)
     with (
         results_folder(out, JUNCTION_FILES, overwrite, inputs=[image]) as folder,
         limited_threads(threads),
-        Display(quiet) as display,
+        StageDisplay(quiet) as display,
     ):
         pixels = as_image(image, str(image))
-        check_size(pixels, settings.patch_size, repr(str(image)))
+        check_size(pixels.shape, settings.patch_size, repr(str(image)))
         if where == "cpu":
             warm_up(display)
         clock = Stopwatch(display)
-        with clock.stage("junctions") as report:
+        with clock.stage(JUNCTIONS) as report:
             field = fit_junctions(pixels, settings, device=device, progress=report)
         rows, columns, _ = field.parameters.shape
         summary = {
-            **_about(pixels),
+            **_describe_image(pixels),
             "preset": preset,
             "patch_rows": rows,
             "patch_columns": columns,
@@ -64,11 +74,12 @@ def junctions(
             "timings_seconds": clock.timings,
         }
         with display.stage("saving"):
-            _save_junctions(folder, pixels, field, summary)
-    answer(
+            _save_junctions(folder, pixels, field)
+            write_json(folder / "report.json", summary)
+    print_result(
         {**summary, "folder": str(folder), "files": list(JUNCTION_FILES)},
         [
-            f"{columns} x {rows} junctions in {clock.timings['junctions']:.1f} s",
+            f"{columns} x {rows} junctions in {clock.timings[JUNCTIONS.name]:.1f} s",
             f"results in {folder}, see {folder / 'preview.png'}",
         ],
         quiet=quiet,
@@ -87,34 +98,22 @@ def simulate(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Simulate how a sensor records a clean pair by very few photons, with independent noise in the two views."""
+    """Simulate how a sensor records a clean pair with very few photons, with independent noise in the two views."""
     with results_folder(out, SIMULATION_FILES, overwrite, inputs=[left, right]) as folder:
         clean = as_image(left, "left"), as_image(right, "right")
         check_pair(*clean, patch_size=1)
         noisy = simulate_pair(*clean, photons=photons, read_noise=read_noise, seed=seed)
-        summary = {
-            **_about(clean[0]),
-            "left": str(left),
-            "right": str(right),
-            "photons": photons,
-            "read_noise": read_noise,
-            "seed": seed,
-        }
+        files = {"left": str(left), "right": str(right)}
+        noise = {"photons": photons, "read_noise": read_noise, "seed": seed}
+        summary = {**_describe_image(clean[0]), **files, **noise}
         save_pair(folder, *noisy)
         write_json(folder / "report.json", summary)
-    answer(
+    print_result(
         {**summary, "folder": str(folder), "files": list(SIMULATION_FILES)},
-        [f"noise of {photons:g} photons at white and read noise {read_noise:g}, seed {seed}", f"results in {folder}"],
+        [f"{photons:g} photons per pixel at white, read noise {read_noise:g}, seed {seed}", f"results in {folder}"],
         quiet=quiet,
         as_json=as_json,
     )
-
-
-def describe(result: Match) -> str:
-    """Return a match in one line: how much of the image has an answer, why not the rest, how long it took."""
-    rest = ", ".join(reasons_in_words(result.reason))
-    seconds = sum(result.timings.values())
-    return f"coverage {100 * result.coverage:.1f} % in {seconds:.1f} s" + (f"; left out: {rest}" if rest else "")
 
 
 def save_pair(folder: Path, left: NDArray[np.float32], right: NDArray[np.float32]) -> None:
@@ -124,14 +123,14 @@ def save_pair(folder: Path, left: NDArray[np.float32], right: NDArray[np.float32
         write_png(folder / f"{name}.png", pixels[..., 0] if pixels.shape[2] == 1 else pixels)
 
 
-def _about(image: NDArray[np.float32]) -> dict[str, Any]:
+def _describe_image(image: NDArray[np.float32]) -> dict[str, Any]:
     from scotopic import __version__
 
     height, width, channels = image.shape
     return {"scotopic": __version__, "width": width, "height": height, "channels": channels}
 
 
-def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions, summary: dict[str, Any]) -> None:
+def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions[np.ndarray]) -> None:
     write_png(folder / "boundaries.png", as_picture(field.boundary_map))
     write_png(folder / "colors.png", as_picture(field.color_map))
     write_png(folder / "preview.png", draw_junctions(image, field))
@@ -141,6 +140,98 @@ def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions, 
             parameters=field.parameters,
             boundary_map=field.boundary_map,
             color_map=field.color_map,
-            settings=json.dumps(summary["settings"]),
+            settings=json.dumps(dataclasses.asdict(field.settings)),
         )
-    write_json(folder / "report.json", summary)
+
+
+# --- info -----------------------------------------------------------------------------------------------------------
+
+
+def info(quiet: options.Quiet = False, as_json: options.Json = False) -> None:
+    """Show versions, CPUs and threads, devices, presets, and where compiled kernels are kept."""
+    from rich.table import Table
+    from rich.text import Text
+
+    facts = _collect_facts()
+    presets = {
+        name: ", ".join(f"{key}={value}" for key, value in changes.items()) or "the published method, unchanged"
+        for name, changes in facts["presets"].items()
+    }
+    table = Table(box=None, show_header=False)
+    for name, value in {**facts, "presets": presets}.items():
+        lines = [f"{key}: {inner}" for key, inner in value.items()] if isinstance(value, dict) else value
+        text = "\n".join(lines) if isinstance(lines, list) else str(lines)
+        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
+    print_result(facts, [table], quiet=quiet, as_json=as_json)
+
+
+def _collect_facts() -> dict[str, Any]:
+    import cv2
+    import numba
+
+    from scotopic import __version__
+
+    return {
+        "scotopic": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "opencv": cv2.__version__,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "threads": numba.get_num_threads(),
+        "devices": {name: _availability(name) for name in DEVICES if name != "auto"},
+        "presets": {name: _differences(settings) for name, settings in PRESETS.items()},
+        "kernel_cache": cache_folders(),
+    }
+
+
+def _availability(device: str) -> str:
+    try:
+        resolve_device(device)
+    except DeviceError as error:
+        return f"not available: {error}"
+    return "available"
+
+
+def _differences(settings: Settings) -> dict[str, Any]:
+    """Return the settings that a preset changes from the paper's or adds to them."""
+    paper, own = (
+        {name: value for part in each.as_dict().values() if isinstance(part, dict) for name, value in part.items()}
+        for each in (PRESETS["paper"], settings)
+    )
+    return {name: value for name, value in own.items() if name not in paper or paper[name] != value}
+
+
+# --- app ------------------------------------------------------------------------------------------------------------
+
+
+def serve_app(
+    host: Annotated[str, typer.Option(help="Address to listen on; the default lets in this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int | None, typer.Option(help="By default the first free one from 7860 on.")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page in a browser.")] = False,
+    max_megapixels: Annotated[float, typer.Option(help="Largest view that may be uploaded.")] = 4.0,
+) -> None:
+    """Open a web page: match a pair, explore the result, download it."""
+    from scotopic.app.server import serving
+    from scotopic.app.session import Limits
+
+    if port is not None and not 1 <= port <= 65535:
+        raise SettingsError(f"--port {port} is not a port. Choose one from 1 to 65535.")
+    if not 0 < max_megapixels <= 1000:
+        raise SettingsError(f"--max-megapixels {max_megapixels:g} is out of range. Choose above 0, at most 1000.")
+    with serving(host, port, limits=Limits(pixels=int(max_megapixels * 1e6))) as url:
+        typer.echo(f"scotopic app at {url} (Ctrl-C ends it)")
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            typer.echo(
+                "warning: anyone who reaches this address can use the page; there is no password and no encryption",
+                err=True,
+            )
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(url)
+        with suppress(KeyboardInterrupt):  # the way to end it
+            threading.Event().wait()

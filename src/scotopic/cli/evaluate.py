@@ -1,8 +1,9 @@
-"""``scotopic evaluate``: a disparity map, made by anything, against the truth."""
+"""``scotopic evaluate``: score a disparity map from any source against the truth."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from scotopic.cli import options
-from scotopic.cli.session import Display, answer
+from scotopic.cli.console import StageDisplay, make_table, print_result
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_answers, read_confidence
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
@@ -22,27 +23,20 @@ from scotopic.io import read_image
 if TYPE_CHECKING:
     from rich.table import Table
 
+Region = NDArray[np.bool_]
+
 DEFAULT_WINDOWS = (19, 1)
-COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a method with a confidence is shown
+COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a map with a confidence is scored
 CURVE_POINTS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class _Case:
-    """What is to be judged, by what, and where; maps of one size."""
+class _Evaluation:
+    """All scores at one window."""
 
-    answers: Answers
-    truth: Map
-    region: NDArray[np.bool_] | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Verdict:
-    """All there is to say of a case at one window."""
-
-    own: Score  # the map as it was given
+    own: Score  # of the map as given
     edges: list[EdgeBin]
-    surest: dict[int, Score]  # by the percentage of all pixels that was asked for
+    most_confident: dict[int, Score]  # by the percentage of all pixels that is kept
     curve: Curve | None
 
 
@@ -53,7 +47,7 @@ def evaluate(
     truth: Annotated[Path, typer.Argument(metavar="GT", help="True disparity, in any of the same formats.")],
     confidence: Annotated[
         Path | None,
-        typer.Option(metavar="C", help="Confidence, higher is surer, as PFM, PNG or NPZ; a match brings its own."),
+        typer.Option(metavar="C", help="Confidence, higher is surer, as PFM, PNG or NPZ; a match has its own."),
     ] = None,
     window: Annotated[
         list[int] | None,
@@ -62,7 +56,7 @@ def evaluate(
     thresholds: Annotated[str, typer.Option(metavar="K,K,...", help="The K of Bad-K in px.")] = "1,3,5",
     region: Annotated[
         Path | None,
-        typer.Option(metavar="MASK", help="Image of the pixels to judge: 255, or 1 in a mask of 0 and 1."),
+        typer.Option(metavar="MASK", help="Image of the pixels to score: 255, or 1 in a mask of 0 and 1."),
     ] = None,
     png_scale: Annotated[
         str | None,
@@ -74,16 +68,16 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Score a disparity map against the truth: errors, each with its coverage, and how well its confidence ranks."""
-    windows = window or list(DEFAULT_WINDOWS)
+    windows = window or DEFAULT_WINDOWS
     limits = _parse_numbers(thresholds, "--thresholds", "1,3,5")
     check_thresholds(limits)
     scales = _parse_scales(png_scale)
-    with Display(quiet) as display:
+    with StageDisplay(quiet) as display:
         with display.stage("reading"):
-            case = _read_case(prediction, truth, confidence, region, scales)
+            answers, true, inside = _read_maps(prediction, truth, confidence, region, scales)
         with display.stage("scoring"):
-            verdicts = [_judge(case, each, limits) for each in windows]
-    height, width = case.truth.shape
+            evaluations = [_evaluate(answers, true, inside, each, limits) for each in windows]
+    height, width = true.shape
     summary = {
         "prediction": str(prediction),
         "truth": str(truth),
@@ -91,101 +85,80 @@ def evaluate(
         "region": None if region is None else str(region),
         "width": width,
         "height": height,
-        "scores": [_as_dict(each) for each in verdicts],
+        "scores": [_as_dict(each) for each in evaluations],
     }
-    answer(summary, _in_words(verdicts, whole="image" if region is None else "region"), quiet=quiet, as_json=as_json)
+    text = _as_text(evaluations, area="image" if region is None else "region")
+    print_result(summary, text, quiet=quiet, as_json=as_json)
 
 
-def _judge(case: _Case, window: int, limits: list[float]) -> _Verdict:
-    answers, truth, region = case.answers, case.truth, case.region
+def _evaluate(answers: Answers, truth: Map, region: Region | None, window: int, limits: list[float]) -> _Evaluation:
     own = score(answers.disparity, truth, window, limits, region)
     edges = error_by_edge_distance(answers.disparity, truth, window, thresholds=limits, region=region)
     if answers.confidence is None:
-        return _Verdict(own, edges, {}, None)
+        return _Evaluation(own, edges, {}, None)
     kept = {share: at_coverage(answers.dense, answers.confidence, share / 100) for share in COVERAGES}
-    surest = {share: score(each, truth, window, limits, region) for share, each in kept.items()}
+    most_confident = {share: score(each, truth, window, limits, region) for share, each in kept.items()}
     curve = risk_coverage(answers.dense, answers.confidence, truth, window, limits, region, CURVE_POINTS)
-    return _Verdict(own, edges, surest, curve)
+    return _Evaluation(own, edges, most_confident, curve)
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
-def _read_case(
+def _read_maps(
     prediction: Path, truth: Path, confidence: Path | None, region: Path | None, scales: tuple[float | None, ...]
-) -> _Case:
+) -> tuple[Answers, Map, Region | None]:
+    """Read what is scored, against what, and where; all of one size."""
     answers = read_answers(prediction, scales[0])
     true = read_answers(truth, scales[1]).disparity
     check_size(truth, true, prediction, answers.disparity)
     if not np.isfinite(true).any():
-        raise InputError(f"{str(truth)!r}: found no known disparity, expected the truth of some pixels; check the file")
+        raise InputError(f"{str(truth)!r} has no known disparity in any pixel, so there is nothing to compare with.")
     if confidence is not None:
-        sureness = read_confidence(confidence)
-        check_size(confidence, sureness, prediction, answers.disparity)
-        answers = replace(answers, confidence=sureness)
+        values = read_confidence(confidence)
+        check_size(confidence, values, prediction, answers.disparity)
+        answers = replace(answers, confidence=values)
     inside = None
     if region is not None:
         inside = _read_region(region)
         check_size(region, inside, prediction, answers.disparity)
-    return _Case(answers, true, inside)
+    return answers, true, inside
 
 
-def _read_region(path: Path) -> NDArray[np.bool_]:
+def _read_region(path: Path) -> Region:
     values = as_map(read_image(path), path, "region")
-    marked = 255.0 if values.max() > 1 else 1.0
-    inside: NDArray[np.bool_] = values == marked
+    inside: Region = values == (255.0 if values.max() > 1 else 1.0)
     if not inside.any():
         raise InputError(
-            f"{str(path)!r}: found no pixel of value 255, expected a mask with 255 where pixels are to be judged (or 1 "
-            "in a mask of 0 and 1); write it so"
+            f"The region {str(path)!r} is empty: no pixel has the value 255. Write 255 (or 1 in a mask of 0 and 1) "
+            "where pixels are to be scored."
         )
     return inside
-
-
-# --- options --------------------------------------------------------------------------------------------------------
 
 
 def _parse_numbers(text: str, option: str, example: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise SettingsError(f"{option}: found {text!r}, expected numbers like {example}; correct it") from None
+        raise SettingsError(f"{option} {text!r} is not a list of numbers. Write it like {example}.") from None
 
 
 def _parse_scales(text: str | None) -> tuple[float | None, float | None]:
-    """What to divide the PNGs of the prediction and of the truth by; ``None`` if it was not said."""
+    """Return what to divide the PNGs of the prediction and of the truth by; ``None`` for the default."""
     if text is None:
         return None, None
     scales = _parse_numbers(text, "--png-scale", "256 or 256,100")
     if len(scales) > 2 or not all(math.isfinite(scale) and scale > 0 for scale in scales):
         raise SettingsError(
-            f"--png-scale: found {text!r}, expected one number above 0, or one for PRED and one for GT; try 256 or "
-            "256,100"
+            f"--png-scale {text!r} must be one number above 0, or one for PRED and one for GT, such as 256,100."
         )
     return scales[0], scales[-1]
 
 
-# --- answers --------------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _as_dict(verdict: _Verdict) -> dict[str, Any]:
-    edges = [{"from_px": part.low, "to_px": _number(part.high), **_score_as_dict(part.score)} for part in verdict.edges]
-    surest = [{"asked_percent": share, **_score_as_dict(each)} for share, each in verdict.surest.items()]
-    return {
-        **_score_as_dict(verdict.own),
-        "by_edge_distance": edges,
-        "surest": surest,
-        "risk_coverage": None if verdict.curve is None else _curve_as_dict(verdict.curve),
-    }
-
-
-def _score_as_dict(scored: Score) -> dict[str, Any]:
+def score_as_dict(scored: Score) -> dict[str, Any]:
+    """Return a score for JSON: units in the names, ``None`` where there is no number."""
     figures = {
-        "coverage_percent": scored.coverage,
+        "coverage_percent": 100 * scored.coverage,
         "epe_px": scored.epe,
         "rms_px": scored.rms,
         "a50_px": scored.a50,
@@ -200,14 +173,25 @@ def _score_as_dict(scored: Score) -> dict[str, Any]:
     return {**counts, **{name: _number(value) for name, value in figures.items()}}
 
 
+def _as_dict(found: _Evaluation) -> dict[str, Any]:
+    edges = [{"from_px": part.low, "to_px": _number(part.high), **score_as_dict(part.score)} for part in found.edges]
+    surest = [{"asked_percent": share, **score_as_dict(each)} for share, each in found.most_confident.items()]
+    return {
+        **score_as_dict(found.own),
+        "by_edge_distance": edges,
+        "surest": surest,
+        "risk_coverage": None if found.curve is None else _curve_as_dict(found.curve),
+    }
+
+
 def _curve_as_dict(curve: Curve) -> dict[str, Any]:
-    risks = {"epe_px": curve.epe, **{f"bad_{k:g}_percent": curve.bad[k] for k in curve.bad}}
-    oracles = {"epe_px": curve.oracle_epe, **{f"bad_{k:g}_percent": curve.oracle_bad[k] for k in curve.oracle_bad}}
     columns = {
-        "coverage_percent": curve.coverage,
+        "coverage_percent": 100 * curve.coverage,
         "share_of_scored": curve.share,
-        **risks,
-        **{f"oracle_{name}": values for name, values in oracles.items()},
+        "epe_px": curve.epe,
+        **{f"bad_{k:g}_percent": values for k, values in curve.bad.items()},
+        "oracle_epe_px": curve.oracle_epe,
+        **{f"oracle_bad_{k:g}_percent": values for k, values in curve.oracle_bad.items()},
     }
     areas = {"epe_px": curve.epe_area, **{f"bad_{k:g}_percent": area for k, area in curve.bad_area.items()}}
     return {
@@ -217,51 +201,46 @@ def _curve_as_dict(curve: Curve) -> dict[str, Any]:
     }
 
 
-def _in_words(verdicts: list[_Verdict], whole: str) -> list[str | Table]:
-    curves = [each.curve for each in verdicts if each.curve is not None]
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _as_text(evaluations: Sequence[_Evaluation], area: str) -> list[str | Table]:
+    curves = [each.curve for each in evaluations if each.curve is not None]
     return [
-        _error_table(verdicts),
-        f"px, and percent of the scored pixels; coverage: percent of all pixels of the {whole} with an answer",
-        _sparse_table([each.own for each in verdicts]),
-        "percent of the pixels with truth, by Middlebury's convention: total = bad or without an answer (invalid)",
+        _error_table(evaluations),
+        f"px, and percent of the scored pixels; coverage: percent of all pixels of the {area} with a disparity",
+        _middlebury_table([each.own for each in evaluations]),
+        "percent of the pixels with truth, as Middlebury counts: total = bad or without a disparity (invalid)",
         *(
-            f"ranking by confidence, W = {curve.window}: AURC {_shown(curve.aurc, 3)} px, of which "
-            f"{_shown(curve.ause, 3)} px (AUSE) would vanish with a perfect ranking"
+            f"ranking by confidence, W = {curve.window}: AURC {_format(curve.aurc, 3)} px, of which "
+            f"{_format(curve.ause, 3)} px (AUSE) would vanish with a perfect ranking"
             for curve in curves
         ),
     ]
 
 
-def _error_table(verdicts: list[_Verdict]) -> Table:
-    bad = [f"Bad-{k:g}" for k in verdicts[0].own.bad]
-    table = _table("answers", "W", "coverage", "EPE", "RMS", "A50", "A90", "A99", *bad)
-    rows = [("as given", each.own) for each in verdicts]
-    rows += [(f"surest {share} %", each.surest[share]) for share in verdicts[0].surest for each in verdicts]
+def _error_table(evaluations: Sequence[_Evaluation]) -> Table:
+    bad = [f"Bad-{k:g}" for k in evaluations[0].own.bad]
+    table = make_table("pixels", "W", "coverage", "EPE", "RMS", "A50", "A90", "A99", *bad, first="left")
+    rows = [("as given", each.own) for each in evaluations]
+    shares = evaluations[0].most_confident
+    rows += [(f"surest {share} %", each.most_confident[share]) for share in shares for each in evaluations]
     for name, each in rows:
-        lengths = (_shown(length, 2) for length in (each.epe, each.rms, each.a50, each.a90, each.a99))
-        shares = (_shown(share) for share in each.bad.values())
-        table.add_row(name, str(each.window), _shown(each.coverage), *lengths, *shares)
+        lengths = (_format(length, 2) for length in (each.epe, each.rms, each.a50, each.a90, each.a99))
+        coverage = f"{_format(100 * each.coverage)} %"
+        table.add_row(name, str(each.window), coverage, *lengths, *map(_format, each.bad.values()))
     return table
 
 
-def _sparse_table(scores: list[Score]) -> Table:
+def _middlebury_table(scores: Sequence[Score]) -> Table:
     limits = [f"{k:g}" for k in scores[0].bad]
-    table = _table("W", "coverage", "invalid", *(f"bad {k}" for k in limits), *(f"total {k}" for k in limits))
+    table = make_table("W", "coverage", "invalid", *(f"bad {k}" for k in limits), *(f"total {k}" for k in limits))
     for each in scores:
-        shares = (each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())
-        table.add_row(str(each.window), *(_shown(share) for share in shares))
+        shares = (100 * each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())
+        table.add_row(str(each.window), *map(_format, shares))
     return table
 
 
-def _table(*headings: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "answers" else "right")
-    return table
-
-
-def _shown(value: float, digits: int = 1) -> str:
+def _format(value: float, digits: int = 1) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else "none"

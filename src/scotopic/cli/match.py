@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -15,8 +13,7 @@ from numpy.typing import NDArray
 
 from scotopic.api import match as match_pair
 from scotopic.cli import options
-from scotopic.cli.commands import describe
-from scotopic.cli.session import Display, answer, limited_threads, results_folder, write_json
+from scotopic.cli.console import StageDisplay, limited_threads, print_result, refuse_inputs, results_folder, write_json
 from scotopic.depth import (
     Calibration,
     check_rectified,
@@ -27,29 +24,28 @@ from scotopic.depth import (
     read_calibration,
     rectify,
 )
-from scotopic.errors import InputError, OutputError, SettingsError
+from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
-from scotopic.io import claim_file, image_title, write_disparity, write_pfm, write_submission
-from scotopic.io.exr import has_exr
+from scotopic.io import claim_file, image_title, write_disparity, write_submission
 from scotopic.io.submission import submission_files
+from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.sensor.response import Response
-from scotopic.settings import EvidenceSettings, JunctionSettings, MatchingSettings, make_settings
+from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.warmup import warmed
 
 Image = NDArray[np.float32]
 
-METHOD = "scotopic"  #: what we are called in a Middlebury submission
+METHOD = "scotopic"  #: our name in a Middlebury submission
 FORMATS = {
     "png": ("disparity.png",),
     "tiff": ("disparity.tiff",),
     "npz": ("disparity.npz",),
-    "exr": ("disparity.exr",),
     "middlebury": submission_files(METHOD),
 }
 DEPTH_FILES = ("depth.pfm", "depth_uncertainty.pfm")
-FILLED_FILES = ("filled.pfm",)
+FILLED_FILE, POINTS_FILE = "filled.pfm", "points.ply"
 
 
 def match(
@@ -57,17 +53,14 @@ def match(
     right: options.Right,
     out: options.Out,
     preset: options.Preset = "best",
-    max_disparity: Annotated[
-        int | None, typer.Option(help="Where the search ends, in px, itself excluded; 128 or the width by default.")
-    ] = None,
-    min_disparity: Annotated[
-        int | None, typer.Option(help="Where the search begins, in px; may be negative; 0 by default.")
-    ] = None,
+    max_disparity: options.MaxDisparity = None,
+    min_disparity: options.MinDisparity = None,
     calib: options.Calib = [],  # noqa: B006 - typer copies it
     unit: options.Unit = None,
-    rectified_first: options.Rectify = False,
-    ply: options.Ply = None,
-    formats: options.Formats = [],  # noqa: B006 - typer copies it
+    rectify_first: options.Rectify = False,
+    ply: options.Ply = False,
+    ply_file: options.PlyFile = None,
+    formats: options.Formats = [],  # noqa: B006
     fill: options.Fill = False,
     fill_with: options.FillWith = None,
     kind: options.Kind = "auto",
@@ -75,55 +68,62 @@ def match(
     mosaic: options.Mosaic = "binned",
     white: options.White = None,
     device: options.Device = "auto",
-    assignments: options.Assignments = [],  # noqa: B006 - typer copies it
+    assignments: options.Assignments = [],  # noqa: B006
     overwrite: options.Overwrite = False,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Match a rectified pair of noisy images: disparity where it can be trusted, how sure, and why not elsewhere."""
-    overrides = options.parse_settings(
-        assignments,
-        [JunctionSettings, MatchingSettings, EvidenceSettings],
-        max_disparity=max_disparity,
-        min_disparity=min_disparity,
-    )
-    settings = make_settings(preset, **overrides)
-    matching = settings.matching
-    _check_options(calib, unit, rectified_first, ply, formats, matching)
-    filled = FILLED_FILES if fill or fill_with is not None else ()
-    files = (*FILES, *filled, *(DEPTH_FILES if calib else ()), *(name for each in formats for name in FORMATS[each]))
+    """Match a rectified pair of noisy images: disparity where it can be trusted, its confidence, and why not elsewhere.
+
+    The default preset is best; --preset fast takes a fraction of the time.
+    """
+    settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
+    _check_calibration(calib, [option for option, is_given in needing.items() if is_given])
+    _check_formats(formats, settings)
+    is_filled = fill or fill_with is not None
+    files = [*FILES, *([FILLED_FILE] if is_filled else []), *(DEPTH_FILES if calib else ())]
+    files += [POINTS_FILE] if ply and ply_file is None else []
+    files += [name for each in formats for name in FORMATS[each]]
     inputs = [left, right, *calib]
     with results_folder(out, files, overwrite, inputs=inputs) as folder, limited_threads(threads):
-        if ply is not None:
-            _claim_cloud(ply, inputs, overwrite)
+        points_path = ply_file or (folder / POINTS_FILE if ply else None)
+        if ply_file is not None:
+            refuse_inputs(ply_file, inputs)
+            claim_file(ply_file, overwrite)
         first, second = (
             _read(path, side, kind, "srgb" if linearize else None, mosaic, white)
             for path, side in ((left, "left"), (right, "right"))
         )
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
         check_pair(first.image, second.image, settings.junctions.patch_size, names=names)
-        geometry = _Geometry.read((first.image, second.image), calib, unit, rectified_first)
-        findings = _look(geometry.views, matching.min_disparity, quiet)
-        with Display(quiet) as display:
-            result = match_pair(
-                *geometry.views, preset, device, fill=fill_with, progress=warmed(display, device), **overrides
-            )
+        geometry = _Geometry.read((first.image, second.image), calib, unit, rectify_first)
+        findings = _check_geometry(geometry, settings.matching.min_disparity, quiet)
+        with StageDisplay(quiet) as display:
+            result = match_pair(*geometry.views, settings, device, fill=fill_with, progress=warmed(display, device))
             with display.stage("saving"):
                 result.save(folder, overwrite=overwrite)
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": findings, **geometry.report()}
                 _save_formats(folder, result, formats)
-                for name in filled:
-                    write_pfm(folder / name, np.where(np.isnan(result.filled), np.float32(np.inf), result.filled))
-                words = _save_depth(folder, result, geometry.calibration, ply)
+                if is_filled:
+                    write_disparity(folder / FILLED_FILE, result.filled)
+                text = _save_depth(folder, result, geometry.calibration, points_path)
                 write_json(folder / "report.json", report)
-    answer(
-        {**report, "folder": str(folder), "files": list(files), "ply": None if ply is None else str(ply)},
-        [describe(result), *words, f"results in {folder}, see {folder / 'preview.png'}"],
+    print_result(
+        {**report, "folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)},
+        [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"],
         quiet=quiet,
         as_json=as_json,
     )
+
+
+def describe_match(result: Match) -> str:
+    """Return a match in one line: its coverage, why the other pixels have no disparity, and how long it took."""
+    rest = ", ".join(reasons_in_words(result.reason))
+    seconds = sum(result.timings.values())
+    return f"coverage {100 * result.coverage:.1f} % in {seconds:.1f} s" + (f"; left out: {rest}" if rest else "")
 
 
 def _read(path: Path, side: str, kind: str, response: Response | None, mosaic: str, white: float | None) -> Recording:
@@ -136,76 +136,62 @@ def _read(path: Path, side: str, kind: str, response: Response | None, mosaic: s
 
 @dataclass(frozen=True)
 class _Geometry:
-    """The pair as it is matched, and its calibration at that size."""
+    """The pair as it is matched, and the calibration of images of that size."""
 
     views: tuple[Image, Image]
-    calibration: Calibration | None
-    rectified: bool
+    calibration: Calibration | None = None
+    is_rectified: bool = False  # by us
 
     @classmethod
-    def read(cls, views: tuple[Image, Image], files: Sequence[Path], unit: str | None, turned: bool) -> _Geometry:
+    def read(
+        cls, views: tuple[Image, Image], files: Sequence[Path], unit: str | None, rectify_first: bool
+    ) -> _Geometry:
         if not files:
-            return cls(views, None, False)
+            return cls(views)
         height, width = views[0].shape[:2]
         calibration = read_calibration(*files, unit=unit, size=(width, height))
-        if turned:
-            *both, calibration = rectify(*views, calibration)
-            return cls((both[0], both[1]), calibration, True)
-        return cls(views, calibration.for_image(width, height), False)
+        if rectify_first:
+            left, right, calibration = rectify(*views, calibration)
+            return cls((left, right), calibration, True)
+        return cls(views, calibration.for_image(width, height))
 
     def report(self) -> dict[str, Any]:
-        """What ``report.json`` says of it; nothing without a calibration."""
+        """Return what ``report.json`` says about the calibration; nothing without one."""
         if self.calibration is None:
             return {}
-        return {"calibration": {**self.calibration.as_dict(), "rectified_by_scotopic": self.rectified}}
+        return {"calibration": {**self.calibration.as_dict(), "rectified_by_scotopic": self.is_rectified}}
 
 
-def _check_options(
-    calib: Sequence[Path],
-    unit: str | None,
-    rectified_first: bool,
-    ply: Path | None,
-    formats: Sequence[str],
-    matching: MatchingSettings,
-) -> None:
-    """Refuse, before any work, what could only fail after it."""
+def _check_calibration(calib: Sequence[Path], needing: Sequence[str]) -> None:
     if len(calib) > 2:
-        raise SettingsError(f"--calib: found {len(calib)} files, expected one, or left and right; leave the others out")
-    for name, given in (("--ply", ply is not None), ("--rectify", rectified_first), ("--unit", unit is not None)):
-        if given and not calib:
-            raise SettingsError(f"{name}: found no calibration, expected --calib with its file; add it")
+        raise SettingsError(f"--calib is given {len(calib)} times. Give one file, or one for each camera.")
+    if needing and not calib:
+        raise SettingsError(f"{needing[0]} needs a calibration. Add --calib with its file.")
+
+
+def _check_formats(formats: Sequence[str], settings: Settings) -> None:
+    """Refuse, before any work, what could only fail after it."""
     for each in formats:
         if each not in FORMATS:
-            raise SettingsError(f"--format: found {each!r}, expected one of {', '.join(FORMATS)}; choose one of these")
+            raise SettingsError(f"--format {each} is unknown. Choose one of {', '.join(FORMATS)}.")
     if len(set(formats)) < len(formats):
-        raise SettingsError(f"--format: found {' '.join(formats)}, expected each once; leave the second out")
-    if "exr" in formats and not has_exr():
-        raise OutputError(
-            "--format exr: found an OpenCV without OpenEXR, expected one that writes it; choose tiff, or install such "
-            "an OpenCV and set OPENCV_IO_ENABLE_OPENEXR=1"
-        )
-    if "png" in formats and (matching.min_disparity < 0 or (matching.max_disparity or 0) > 256):
+        raise SettingsError(f"--format is given the same name twice: {' '.join(formats)}. Leave one of them out.")
+    first, last = settings.matching.min_disparity, settings.matching.max_disparity
+    if "png" in formats and (first < 0 or (last or 0) > 256):
         raise SettingsError(
-            f"--format png: found a search from {matching.min_disparity} to {matching.max_disparity} px, expected 0 to "
-            "256, which is what 16-bit PNG can store; choose tiff"
+            f"--format png cannot store the search range {first} to {last} px: a 16-bit PNG holds 0 to 256 px. "
+            "Choose tiff."
         )
 
 
-def _claim_cloud(ply: Path, inputs: Sequence[Path], overwrite: bool) -> None:
-    for source in inputs:
-        with suppress(OSError, ValueError):
-            if os.path.samefile(ply, source):
-                raise OutputError(f"--ply: found the input {str(source)!r}, expected another file; choose another name")
-    claim_file(ply, overwrite)
-
-
-def _look(views: tuple[Image, Image], min_disparity: int, quiet: bool) -> dict[str, Any] | None:
-    """Warn if the pair looks unrectified or swapped; views of two sizes are the matcher's to refuse."""
-    if views[0].shape != views[1].shape:
-        return None
-    found = check_rectified(*views, min_disparity=min_disparity)
-    for warning in found.warnings if not quiet else ():
-        typer.echo(f"warning: {warning}", err=True)
+def _check_geometry(geometry: _Geometry, min_disparity: int, quiet: bool) -> dict[str, Any]:
+    """Warn if the pair looks unrectified or swapped."""
+    found = check_rectified(*geometry.views, min_disparity=min_disparity)
+    warnings = [f"warning: {each}" for each in found.warnings]
+    if any("swapped" not in each for each in warnings) and not geometry.is_rectified:
+        warnings.append("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.")
+    for line in warnings if not quiet else ():
+        typer.echo(line, err=True)
     return found.as_dict()
 
 
@@ -218,19 +204,21 @@ def _save_formats(folder: Path, result: Match, formats: Sequence[str]) -> None:
             write_disparity(folder / FORMATS[each][0], result.disparity)
 
 
-def _save_depth(folder: Path, result: Match, calibration: Calibration | None, ply: Path | None) -> list[str]:
-    """Write depth, its uncertainty and the points; return what to say of them."""
+def _save_depth(folder: Path, result: Match, calibration: Calibration | None, points_path: Path | None) -> list[str]:
+    """Write depth, its uncertainty and the points; return what to print about them."""
     if calibration is None:
         return []
     depth = depth_from_disparity(result.disparity, calibration)
-    sigma = disparity_uncertainty(result.disparity_all, result.right_disparity, result.settings.junctions.patch_size)
-    spread = depth_uncertainty(result.disparity, calibration, sigma)
-    for name, values in zip(DEPTH_FILES, (depth, spread), strict=True):
-        write_pfm(folder / name, np.where(np.isfinite(values), values, np.float32(np.inf)))
+    # Only junction matching averages disparity over patches, which blurs it at depth edges.
+    is_averaged = isinstance(result.settings, JunctionMatchingSettings)
+    patch_size = result.settings.junctions.patch_size if is_averaged else 1
+    sigma = disparity_uncertainty(result.disparity_all, result.right_disparity, patch_size)
+    for name, values in zip(DEPTH_FILES, (depth, depth_uncertainty(result.disparity, calibration, sigma)), strict=True):
+        write_disparity(folder / name, values)  # infinite where there is none
     known = depth[np.isfinite(depth)]
-    words = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []
-    if ply is not None:
+    text = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []
+    if points_path is not None:
         cloud = point_cloud(result, calibration)
-        cloud.save(ply, overwrite=True)  # claimed before the work began
-        words.append(f"{len(cloud)} points in {ply}")
-    return words
+        cloud.save(points_path, overwrite=True)  # whether it may be replaced was checked before the work began
+        text.append(f"{len(cloud)} points in {points_path}")
+    return text

@@ -1,8 +1,7 @@
-"""The options that several commands share."""
+"""The options that commands share, each declared once."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,19 +9,32 @@ from typing import Annotated, Any
 import typer
 
 from scotopic.errors import SettingsError
+from scotopic.settings import Settings, make_settings
 
 Left = Annotated[Path, typer.Argument(metavar="LEFT", help="Left image of a rectified pair.")]
 Right = Annotated[Path, typer.Argument(metavar="RIGHT", help="Right image, of the same size.")]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="Folder for the results; made if it is missing.")]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="Folder for the results; created if missing.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are already in the folder.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and what --json asks for).")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")]
+
+# How to match.
 Preset = Annotated[
-    str, typer.Option(help="best: the most accurate; paper: the published method; fast: a small fraction of the time.")
+    str, typer.Option(help="best: most accurate; fast: a fraction of the time; paper: the published method.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+MaxDisparity = Annotated[
+    int | None, typer.Option(help="End of the search range in px, exclusive; by default 128, or the width if less.")
+]
+MinDisparity = Annotated[
+    int | None, typer.Option(help="Start of the search range in px; may be negative; 0 by default.")
+]
 Assignments = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the preset; may be repeated.")
 ]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads to use; all by default. Results do not depend on it.")]
+
+# What else to write.
 Calib = Annotated[
     list[Path],
     typer.Option(
@@ -32,64 +44,48 @@ Calib = Annotated[
     ),
 ]
 Unit = Annotated[
-    str | None, typer.Option(help="m, cm or mm: the baseline's unit, where the calibration does not say; m by default.")
+    str | None, typer.Option(help="Unit of the baseline if the calibration does not say: m, cm or mm; m by default.")
 ]
-Rectify = Annotated[bool, typer.Option("--rectify", help="Rectify the pair first, by the calibration's cameras.")]
-Ply = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the colored points there; needs --calib.")]
+Rectify = Annotated[bool, typer.Option("--rectify", help="Rectify the pair first, with the calibration's cameras.")]
+Ply = Annotated[bool, typer.Option("--ply", help="Also write points.ply, the colored points; needs --calib.")]
+PlyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the colored points to this file instead.")]
 Formats = Annotated[
     list[str],
-    typer.Option(
-        "--format", metavar="NAME", help="Also write png (KITTI), tiff, npz, exr or middlebury; may be repeated."
-    ),
-]
-Kind = Annotated[
-    str,
-    typer.Option(help="What the files hold: image, raw, counts or bit-planes; auto: by their names."),
-]
-Linearize = Annotated[
-    bool, typer.Option("--linearize", help="Undo the sRGB curve of the images first; as recorded by default.")
-]
-Mosaic = Annotated[str, typer.Option(help="Of raw files: binned (half the size), demosaiced or mosaic.")]
-White = Annotated[
-    float | None, typer.Option(help="Photons per frame (counts) or per plane (bit-planes) that become white.")
+    typer.Option("--format", metavar="NAME", help="Also write png (KITTI), tiff, npz or middlebury; may be repeated."),
 ]
 Fill = Annotated[bool, typer.Option("--fill", help="Also write filled.pfm: a disparity for every pixel.")]
 FillWith = Annotated[
     Path | None,
-    typer.Option(metavar="ONNX", help="The same, by a depth-completion network instead of our own filling."),
+    typer.Option(metavar="ONNX", help="Fill with a depth-completion network instead of planes between boundaries."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and what --json asks for).")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")]
+
+# What the input files hold.
+Kind = Annotated[str, typer.Option(help="image, raw, counts or bit-planes; auto decides by the file names.")]
+Linearize = Annotated[bool, typer.Option("--linearize", help="Undo the sRGB curve first; as recorded by default.")]
+Mosaic = Annotated[str, typer.Option(help="Raw files become binned (half the size), demosaiced or mosaic.")]
+White = Annotated[
+    float | None, typer.Option(help="Photons per frame (counts) or per plane (bit-planes) that become white.")
+]
 
 
-def parse_settings(assignments: Sequence[str], parts: Sequence[type], **options: object) -> dict[str, Any]:
-    """Return overrides for a preset from ``KEY=VALUE`` strings and from options that stand for a setting.
+def read_settings(preset: str, assignments: Sequence[str], **options: object) -> Settings:
+    """Return the settings of a preset, changed by ``--set`` and by options named like a setting."""
+    return make_settings(preset, **parse_settings(assignments, **options))
 
-    Parameters
-    ----------
-    assignments
-        What was given to ``--set``.
-    parts
-        The settings classes whose fields may be set.
-    **options
-        Values of options with a setting's name; ``None`` where the option was not given.
 
-    Raises
-    ------
-    SettingsError
-        A string without ``=``, a name that is not a field, or a setting given twice.
+def parse_settings(assignments: Sequence[str], **options: object) -> dict[str, Any]:
+    """Return the overrides of a preset from the values of ``--set`` and from options named like a setting.
+
+    Options that are ``None`` were not given. Which settings exist, and whether the preset uses them, is for
+    :func:`scotopic.make_settings` to say. Raises SettingsError if a value is not ``KEY=VALUE``, or if a setting is
+    given twice.
     """
-    known = [field.name for part in parts for field in dataclasses.fields(part)]
     found = {name: value for name, value in options.items() if value is not None}
     for assignment in assignments:
-        name, equals, value = (text.strip() for text in assignment.partition("="))
-        if not (name and equals and value):
-            raise SettingsError(f"--set: found {assignment!r}, expected KEY=VALUE, such as {known[0]}=20; correct it")
-        if name not in known:
-            raise SettingsError(
-                f"--set: found {name!r}, expected one of {', '.join(sorted(known))}; choose one of these"
-            )
+        name, _, value = (text.strip() for text in assignment.partition("="))
+        if not (name and value):
+            raise SettingsError(f"--set {assignment!r} is not of the form KEY=VALUE, such as --set p1=30.")
         if name in found:
-            raise SettingsError(f"--set: found {name!r} twice, expected each setting once; leave one of them out")
+            raise SettingsError(f"The setting {name!r} is given twice. Leave one of them out.")
         found[name] = value
     return found

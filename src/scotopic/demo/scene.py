@@ -1,9 +1,9 @@
-"""A stereo pair rendered by code, with exact ground truth: a room with a floor, boxes, a screen and a pole.
+"""A rendered stereo pair with exact ground truth: a room with a floor, boxes, a folding screen and a pole.
 
-Everything is a flat rectangle in space, so in each view its disparity is ``d = a x + b y + c``: constant on what faces
-the camera, growing down the floor, changing along a row on walls and boxes seen at an angle. The nearest rectangle
-(largest d) wins each ray; its texture is looked up at the point hit, so that both views see one surface. The textures
-are coarse and full of contrast, since nothing finer survives at a photon level of 2.
+All surfaces are flat rectangles in space, so in each view a surface has the disparity ``d = a x + b y + c``: constant
+if it faces the camera, increasing down the floor, changing along a row on slanted walls and boxes. For each ray the
+nearest rectangle (largest d) wins. Its texture is looked up at the point that the ray hits, so both views see one
+surface. The textures are coarse and rich in contrast, since nothing finer survives at a photon level of 2.
 
 Units: the baseline is 1 and the focal length equals the image width, so a point at depth Z has the disparity width / Z.
 Axes: x to the right, y down, z away from the camera, origin at the left camera. Pixel centers have whole coordinates.
@@ -11,7 +11,7 @@ Axes: x to the right, y down, z away from the camera, origin at the left camera.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scotopic.errors import SettingsError
 
 _Floats = NDArray[np.float64]
-_Size = tuple[int, int]  # width, height in px
 _Point = tuple[float, float]  # on the floor: (x, z)
 _Color = tuple[float, float, float]
 _Paint = Callable[[_Floats, _Floats], _Floats]  # coordinates on the surface -> colors (n, 3)
@@ -43,11 +42,11 @@ class Scene:
     Attributes
     ----------
     left, right : ndarray of float32
-        ``H x W x 3`` in [0, 1].
+        The views, ``H x W x 3`` in [0, 1].
     disparity_left, disparity_right : ndarray of float32
-        ``H x W`` in px, exact at pixel centers, without gaps: occluded pixels have their true disparity too.
+        ``H x W`` in px, exact at pixel centers and dense: occluded pixels have their true disparity too.
     visible_left, visible_right : ndarray of bool
-        ``H x W``: whether the other view sees that point as well, inside its frame and not behind something.
+        ``H x W``: True where the other view sees the same point, inside its frame and not occluded.
     """
 
     left: NDArray[np.float32]
@@ -75,15 +74,15 @@ def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
     Parameters
     ----------
     width, height : int
-        Of each view in px, at least 32, the height at most twice the width. At 384 x 256 disparities run from 5 to
-        38 px; they scale with the width.
+        Size of each view in px: at least 32, and the height at most twice the width. At 384 x 256 disparities are 5
+        to 38 px; they scale with the width.
     seed : int
-        Places the objects a little differently and draws other textures.
+        Varies the textures, and the places of the objects a little.
 
     Returns
     -------
     Scene
-        Both views, their disparities and what both see.
+        Both views, their disparities, and which points both views see.
 
     Raises
     ------
@@ -92,84 +91,80 @@ def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
     """
     if min(width, height) < 32 or height > 2 * width or seed < 0:
         raise SettingsError(
-            f"scene: found width {width}, height {height}, seed {seed}, expected at least 32 x 32 px, at most twice as "
-            "high as wide, and a seed from 0 on; try 384, 256 and 0"
+            f"The scene must be at least 32 x 32 px and at most twice as high as wide, with a seed of 0 or more, not "
+            f"{width} x {height} px with seed {seed}."
         )
-    surfaces, size = _build_room(np.random.default_rng(seed)), (width, height)
+    room = _Room(_build_room(np.random.default_rng(seed)), width, height)
     x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
-    left = _cast(surfaces, size, 0, x, y)[1]
-    right = _cast(surfaces, size, 1, x, y)[1]
+    left, right = room.cast(0, x, y)[1], room.cast(1, x, y)[1]
     return Scene(
-        left=_render(surfaces, size, 0, x, y),
-        right=_render(surfaces, size, 1, x, y),
+        left=room.render(0, x, y),
+        right=room.render(1, x, y),
         disparity_left=left.astype(np.float32),
         disparity_right=right.astype(np.float32),
-        visible_left=_is_seen(surfaces, size, 1, x - left, y, left),
-        visible_right=_is_seen(surfaces, size, 0, x + right, y, right),
+        visible_left=room.is_visible(1, x - left, y, left),
+        visible_right=room.is_visible(0, x + right, y, right),
     )
 
 
-# --- casting rays ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Room:
+    """The surfaces (their order does not matter), and the size of the images in px. Views: 0 is left, 1 is right."""
 
+    surfaces: list[_Surface]
+    width: int
+    height: int
 
-def _cast(
-    surfaces: list[_Surface], size: _Size, view: int, x: _Floats, y: _Floats
-) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
-    """Nearest surface at each pixel (x, y) of a view (0 left, 1 right): its index, disparity, and u, v on it."""
-    width, height = size
-    horizontal = (x - (width - 1) / 2) / width
-    vertical = (y - _HORIZON * (height - 1)) / width
-    rays = np.stack([horizontal, vertical, np.ones_like(x)])
-    nearest = np.full(x.shape, -1, dtype=np.intp)
-    disparity, best_u, best_v = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape)
-    for index, surface in enumerate(surfaces):
-        # A ray meets the plane at depth Z: Z * ray = corner + u * along + v * up, seen from this view's camera. Divided
-        # by Z that is linear in (1/Z, u/Z, v/Z), and 1/Z is disparity over width: hence d = a x + b y + c.
-        corner = surface.corner - np.array([float(view), 0.0, 0.0])
-        inverse = np.linalg.inv(np.column_stack([corner, surface.along, surface.up]))
-        nearness, u, v = np.tensordot(inverse, rays, axes=1)
-        candidate = width * nearness
-        hit = (nearness > 0) & (u >= 0) & (u <= nearness) & (v >= 0) & (v <= nearness) & (candidate > disparity)
-        nearest[hit], disparity[hit] = index, candidate[hit]
-        best_u[hit], best_v[hit] = u[hit] / nearness[hit], v[hit] / nearness[hit]
-    return nearest, disparity, best_u, best_v
+    def cast(self, view: int, x: _Floats, y: _Floats) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
+        """Return the nearest surface at each pixel (x, y) of a view: its index, disparity, and u and v on it."""
+        horizontal = (x - (self.width - 1) / 2) / self.width
+        vertical = (y - _HORIZON * (self.height - 1)) / self.width
+        rays = np.stack([horizontal, vertical, np.ones_like(x)])
+        nearest = np.full(x.shape, -1, dtype=np.intp)
+        disparity, best_u, best_v = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape)
+        for index, surface in enumerate(self.surfaces):
+            # A ray meets the plane at depth Z: Z * ray = corner + u * along + v * up, seen from this view's camera.
+            # Divided by Z that is linear in (1/Z, u/Z, v/Z), and 1/Z is disparity over width: hence d = a x + b y + c.
+            corner = surface.corner - np.array([float(view), 0.0, 0.0])
+            inverse = np.linalg.inv(np.column_stack([corner, surface.along, surface.up]))
+            nearness, u, v = np.tensordot(inverse, rays, axes=1)
+            candidate = self.width * nearness
+            hit = (nearness > 0) & (u >= 0) & (u <= nearness) & (v >= 0) & (v <= nearness) & (candidate > disparity)
+            nearest[hit], disparity[hit] = index, candidate[hit]
+            best_u[hit], best_v[hit] = u[hit] / nearness[hit], v[hit] / nearness[hit]
+        return nearest, disparity, best_u, best_v
 
-
-def _render(surfaces: list[_Surface], size: _Size, view: int, x: _Floats, y: _Floats) -> NDArray[np.float32]:
-    total = np.zeros((*x.shape, 3))
-    for dy in _SUPERSAMPLING:
-        for dx in _SUPERSAMPLING:
-            nearest, _, u, v = _cast(surfaces, size, view, x + dx, y + dy)
-            for index, surface in enumerate(surfaces):
+    def render(self, view: int, x: _Floats, y: _Floats) -> NDArray[np.float32]:
+        """Return the image of a view."""
+        total = np.zeros((*x.shape, 3))
+        for dy, dx in product(_SUPERSAMPLING, repeat=2):
+            nearest, _, u, v = self.cast(view, x + dx, y + dy)
+            for index, surface in enumerate(self.surfaces):
                 here = nearest == index
                 length_u, length_v = np.linalg.norm(surface.along), np.linalg.norm(surface.up)
                 total[here] += surface.light * surface.paint(u[here] * length_u, v[here] * length_v)
-    return np.clip(total / len(_SUPERSAMPLING) ** 2, 0.0, 1.0).astype(np.float32)
+        return np.clip(total / len(_SUPERSAMPLING) ** 2, 0.0, 1.0).astype(np.float32)
 
-
-def _is_seen(
-    surfaces: list[_Surface], size: _Size, view: int, x: _Floats, y: _Floats, disparity: _Floats
-) -> NDArray[np.bool_]:
-    """Whether points of known disparity, at (x, y) in a view, are in its frame and in front of all else."""
-    inside = (x >= 0) & (x <= size[0] - 1)
-    return inside & (_cast(surfaces, size, view, x, y)[1] <= disparity + 1e-6)
+    def is_visible(self, view: int, x: _Floats, y: _Floats, disparity: _Floats) -> NDArray[np.bool_]:
+        """Return whether points of known disparity, at (x, y) in a view, are in its frame and not occluded."""
+        return (x >= 0) & (x <= self.width - 1) & (self.cast(view, x, y)[1] <= disparity + 1e-6)
 
 
 # --- the room -------------------------------------------------------------------------------------------------------
 
 
 def _build_room(random: np.random.Generator) -> list[_Surface]:
-    """All surfaces of the room; their order does not matter."""
+    """Return all surfaces of the room."""
 
-    def moved(amount: float) -> float:
+    def jitter(amount: float) -> float:
         return float(random.uniform(-amount, amount))
 
-    crate = _Box(x=4.6 + moved(0.3), z=19.0 + moved(0.7), width=3.6, depth=3.6, height=2.9, turn=0.55 + moved(0.1))
-    stool = _Box(x=-2.7 + moved(0.3), z=21.5 + moved(0.7), width=2.4, depth=2.4, height=2.3, turn=-0.4 + moved(0.1))
-    shelf = _Box(x=-6.3 + moved(0.4), z=38.0 + moved(1.0), width=6.4, depth=3.0, height=10.5, turn=0.0)
-    screen_x, screen_z = 5.6 + moved(0.4), 50.0 + moved(1.0)
+    crate = _Box(x=4.6 + jitter(0.3), z=19.0 + jitter(0.7), width=3.6, depth=3.6, height=2.9, angle=0.55 + jitter(0.1))
+    stool = _Box(x=-2.7 + jitter(0.3), z=21.5 + jitter(0.7), width=2.4, depth=2.4, height=2.3, angle=-0.4 + jitter(0.1))
+    shelf = _Box(x=-6.3 + jitter(0.4), z=38.0 + jitter(1.0), width=6.4, depth=3.0, height=10.5, angle=0.0)
+    screen_x, screen_z = 5.6 + jitter(0.4), 50.0 + jitter(1.0)
     folds = list(pairwise((screen_x + 4.4 * k, screen_z - (11.0 if k % 2 else 0.0)) for k in range(4)))
-    pole_x = -3.45 + moved(0.08)
+    pole_x = -3.45 + jitter(0.08)
 
     back_wall = _upright((-120.0, _WALL), (120.0, _WALL), 80.0, _wallpaper(random))
     side_wall = _upright((-14.0, 6.0), (-14.0, _WALL), 80.0, _tall_panels(random), light=0.92)
@@ -196,7 +191,7 @@ def _build_room(random: np.random.Generator) -> list[_Surface]:
 def _upright(
     start: _Point, end: _Point, height: float, paint: _Paint, light: float = 1.0, above_floor: float = 0.0
 ) -> _Surface:
-    """A standing rectangle over the floor line from (x, z) to (x, z); u runs along that line, v upwards."""
+    """Return an upright rectangle over the line from (x, z) to (x, z) on the floor; u runs along it, v upwards."""
     return _Surface(
         corner=np.array([start[0], _EYE_HEIGHT - above_floor, start[1]]),
         along=np.array([end[0] - start[0], 0.0, end[1] - start[1]]),
@@ -208,24 +203,24 @@ def _upright(
 
 @dataclass(frozen=True)
 class _Box:
-    """A box on the floor, turned about the vertical; (x, z) is its center."""
+    """A box on the floor, rotated about the vertical axis; (x, z) is its center."""
 
     x: float
     z: float
     width: float
     depth: float
     height: float
-    turn: float
+    angle: float
 
     @classmethod
     def under(cls, start: _Point, end: _Point) -> "_Box":
-        """What a screen between two points of the floor covers of it: a box without height."""
+        """Return the footprint of a screen between two points of the floor: a box without height."""
         dx, dz = end[0] - start[0], end[1] - start[1]
         return cls(start[0] + dx / 2, start[1] + dz / 2, float(np.hypot(dx, dz)), 0.3, 0.0, float(np.arctan2(dz, dx)))
 
     def surfaces(self, front: _Paint, side: _Paint, top: _Paint) -> list[_Surface]:
-        """Front, both sides and top; the back is never seen."""
-        cos, sin = float(np.cos(self.turn)), float(np.sin(self.turn))
+        """Return the front, both sides and the top; the back is never visible."""
+        cos, sin = float(np.cos(self.angle)), float(np.sin(self.angle))
         corners = [(i * self.width / 2, j * self.depth / 2) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
         a, b, c, d = ((self.x + cos * x - sin * z, self.z + sin * x + cos * z) for x, z in corners)
         corner, along, up = (np.array([x, 0.0, z]) for x, z in (a, np.subtract(b, a), np.subtract(d, a)))
@@ -237,8 +232,8 @@ class _Box:
         ]
 
     def distance(self, x: _Floats, z: _Floats) -> _Floats:
-        """From points of the floor to the foot of the box; 0 inside."""
-        cos, sin = np.cos(self.turn), np.sin(self.turn)
+        """Return the distance from points of the floor to the base of the box; 0 inside it."""
+        cos, sin = np.cos(self.angle), np.sin(self.angle)
         x, z = x - self.x, z - self.z
         beyond_x = np.abs(cos * x + sin * z) - self.width / 2
         beyond_z = np.abs(-sin * x + cos * z) - self.depth / 2
@@ -254,7 +249,7 @@ def _mix(first: _Color, second: _Color, share: _Floats | NDArray[np.bool_]) -> _
 
 
 def _grain(random: np.random.Generator, cell: float) -> _Paint:
-    """Smooth random values in [0, 1] with features of about `cell`, as a column."""
+    """Return a texture of smooth random values in [0, 1] with features of size `cell`, as a column."""
     lattice = random.random((64, 64))
 
     def paint(u: _Floats, v: _Floats) -> _Floats:
@@ -274,7 +269,7 @@ def _plain(color: _Color) -> _Paint:
 
 
 def _uneven_edges(random: np.random.Generator, length: float, smallest: float, largest: float) -> _Floats:
-    """Where bands of random widths end. Even bands would match at every period."""
+    """Return where bands of random widths end. Periodic bands would match at every period."""
     return np.asarray(random.uniform(smallest, largest, int(length / smallest) + 1).cumsum(), dtype=np.float64)
 
 
@@ -306,7 +301,7 @@ def _tall_panels(random: np.random.Generator) -> _Paint:
 
 
 def _night_window(random: np.random.Generator) -> _Paint:
-    """A window onto hills under the moon."""
+    """Return a window with hills under the moon."""
     moon_u, moon_v, phase = random.uniform((11.5, 7.6, 0.0), (13.5, 8.8, 6.0))
     stars = random.uniform((1.3, 6.0), (16.7, 11.2), (14, 2))
 
@@ -324,7 +319,7 @@ def _night_window(random: np.random.Generator) -> _Paint:
 
 
 def _floor(random: np.random.Generator, boxes: list[_Box]) -> _Paint:
-    """Tiles, a round rug, and a soft shadow around each box."""
+    """Return tiles, a round rug, and a soft shadow around each box."""
     tone, grain = random.random((97, 101)), _grain(random, 0.45)
     rug_x, rug_z = random.uniform(0.2, 0.9), random.uniform(25.5, 26.5)
 
@@ -361,7 +356,7 @@ def _bookshelf(random: np.random.Generator) -> _Paint:
     boards = 2.6
     edges = np.stack([_uneven_edges(random, 8.0, 0.7, 1.5) for _ in range(5)])
     tops = random.uniform(1.5, 2.25, edges.shape)
-    # Steps of 1 to 7 through 8 covers: neighbors always differ.
+    # Steps of 1 to 7 through 8 covers, so neighbors always differ.
     choice = np.cumsum(random.integers(1, 8, edges.shape), axis=1) % 8
 
     def paint(u: _Floats, v: _Floats) -> _Floats:

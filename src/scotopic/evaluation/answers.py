@@ -3,10 +3,10 @@
 ``.pfm``
     px; what is not finite is unknown.
 ``.png``
-    16 bits, value / 256 unless told otherwise, 0 is unknown (KITTI's convention).
+    16 bits, value / 256 unless stated otherwise, 0 is unknown (KITTI's convention).
 ``.npz``
-    A ``match.npz`` of ours; or an array ``disparity`` (or one that was saved without a name), not finite where unknown,
-    and ``confidence`` if it is there.
+    A ``match.npz`` of scotopic; or an array ``disparity`` (or one that was saved without a name), not finite where
+    unknown, and ``confidence`` if it is there.
 
 A folder stands for the ``match.npz`` in it.
 """
@@ -25,12 +25,12 @@ from scotopic.io import read_image, read_npz
 
 Map = NDArray[np.float64]
 
-PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless told otherwise
+PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless stated otherwise
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a file says: the disparity as it stands, every answer before masking, and how sure each is, if known."""
+    """What a file holds: the disparity at its own mask, every answer before masking, and their confidence, if any."""
 
     disparity: Map
     dense: Map
@@ -38,19 +38,10 @@ class Answers:
 
 
 def read_answers(path: Path, png_scale: float | None = None) -> Answers:
-    """Read a disparity map, NaN where unknown.
+    """Read a disparity map, NaN where unknown, from a file or a folder that ``scotopic match`` wrote.
 
-    Parameters
-    ----------
-    path
-        The file, or a folder that ``scotopic match`` wrote.
-    png_scale
-        What to divide a PNG's values by; 256 for 16 bits if left out.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or holds no such map.
+    The values of a PNG are divided by `png_scale`, 256 if it has 16 bits and nothing is given. Raises
+    :class:`InputError` if the file cannot be read or holds no such map.
     """
     file = path / "match.npz" if path.is_dir() else path
     if file.suffix.lower() == ".npz":
@@ -62,8 +53,8 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
     else:
         if image.dtype == np.uint8 and png_scale is None:
             raise InputError(
-                f"{str(file)!r}: found 8 bits, expected 16 (disparity * 256, 0 unknown); if 8 are meant, say what to "
-                "divide by with --png-scale"
+                f"{str(file)!r} has 8 bits, but a disparity map needs 16 (disparity * 256, 0 unknown). If 8 bits are "
+                "meant, give the scale to divide its values by."
             )
         disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or PNG_SCALE))
     return Answers(disparity, disparity, None)
@@ -79,10 +70,7 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:
         found = as_map(arrays["disparity" if "disparity" in arrays else "arr_0"], file, "disparity")
         disparity = dense = np.where(np.isfinite(found), found, np.nan)
     else:
-        raise InputError(
-            f"{str(file)!r}: found no 'disparity' in it, expected that key, or a match.npz of scotopic match; save the "
-            "map under that name"
-        )
+        raise InputError(f"{str(file)!r} has no 'disparity'. Save the map under that name.")
     confidence = as_map(arrays["confidence"], file, "confidence") if "confidence" in arrays else None
     if confidence is not None:
         check_size(file, confidence, file, dense)
@@ -90,22 +78,22 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:
 
 
 def read_confidence(path: Path) -> Map:
-    """Read how sure each pixel is: any image, or the ``confidence`` of an NPZ file or of a folder of ours."""
+    """Read the confidence of each pixel: any image, or the ``confidence`` of an NPZ file or of a result's folder."""
     file = path / "match.npz" if path.is_dir() else path
     if file.suffix.lower() != ".npz":
         return as_map(read_image(file), file, "confidence")
     arrays = read_npz(file, ("confidence",))
     if "confidence" not in arrays:
-        raise InputError(f"{str(file)!r}: found no 'confidence' in it, expected that key; save the map under that name")
+        raise InputError(f"{str(file)!r} has no 'confidence'. Save the map under that name.")
     return as_map(arrays["confidence"], file, "confidence")
 
 
 def as_map(array: NDArray[Any], path: Path, what: str) -> Map:
-    """Return an array as a float64 map, or say what is wrong with its shape or type."""
+    """Return an array as a float64 map, or raise :class:`InputError` if its shape or type is wrong."""
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         raise InputError(
-            f"{str(path)!r}: found {what} of shape {array.shape} and type {array.dtype}, expected one channel of "
-            "numbers, H x W; convert it"
+            f"The {what} in {str(path)!r} has shape {array.shape} and type {array.dtype}, but must be one channel of "
+            "numbers, H x W."
         )
     return array.astype(np.float64)
 
@@ -115,6 +103,6 @@ def check_size(path: Path, found: NDArray[Any], other: Path | str, expected: NDA
     if found.shape[:2] != expected.shape[:2]:
         sizes = [f"{each.shape[1]} x {each.shape[0]} px" for each in (found, expected)]
         raise InputError(
-            f"{str(path)!r}: found {sizes[0]}, expected {sizes[1]} like {str(other)!r}; crop or resize one of them, "
-            "scaling its disparity alike"
+            f"{str(path)!r} is {sizes[0]}, but {str(other)!r} is {sizes[1]}. Crop one of them, or resize it and scale "
+            "its disparity with it."
         )

@@ -1,4 +1,4 @@
-"""Running a plan: every task once, each result on disk as soon as it is there, on this machine or on a Dask cluster."""
+"""Running a plan: every task once, each result on disk as soon as it is there, on this machine or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from scotopic.evaluation.protocol import add_noise
 from scotopic.evaluation.records import Record, Task, maps_path, scene_path
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path
+from scotopic.optional import import_optional
 from scotopic.sensor import to_uint8
 
 Arrays = dict[str, NDArray[Any]]
@@ -30,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task yields: its record, and the arrays that go beside it."""
+    """What a task yields: its record, its maps, and the noisy input that they belong to."""
 
     record: Record
     maps: Arrays
@@ -47,29 +48,25 @@ class Status:
     last: Record | None
 
 
-def scenes_of(plan: Plan, root: Path) -> dict[str, list[str]]:
-    """Return the scenes that each data set of a plan holds.
+def list_scenes(plan: Plan, root: Path) -> dict[str, list[str]]:
+    """Return the names of the scenes that each data set of a plan holds.
 
-    Raises
-    ------
-    InputError
-        A data set is not there, or lacks a scene that the plan names.
+    Raises :class:`InputError` if a data set is not there, or lacks a scene that the plan names.
     """
     found = {}
     for part in plan.datasets:
         names = list(open_dataset(part.kind, part.locate(root), part.scale).names)
-        missing = [name for name in part.scenes if name not in names]
-        if missing:
-            raise InputError(
-                f"data set {part.kind!r}: found no scene {missing[0]!r}, expected one of {', '.join(names[:20])}; "
-                "correct the plan"
-            )
+        for name in part.scenes:
+            if name not in names:
+                raise InputError(
+                    f"Data set {part.kind!r} has no scene {name!r}. Its scenes are {', '.join(names[:20])}."
+                )
         found[part.kind] = list(part.scenes) or names
     return found
 
 
 def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
-    """Do one task. What goes wrong is told in the record, so that other tasks go on."""
+    """Run one task. If it fails, the record says why, so that other tasks go on."""
     maps: Arrays = {}
     inputs: Arrays = {}
     try:
@@ -83,55 +80,43 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
         seconds = time.perf_counter() - start if prediction.seconds is None else prediction.seconds
         maps = {name: getattr(prediction, name).astype(np.float16) for name in ("disparity", "dense", "confidence")}
         height, width = scene.truth.shape
-        record = Record(task, *_scored(prediction, scene, plan), seconds, width, height)
+        record = Record(task, *_score_windows(prediction, scene, plan), seconds, width, height)
     except ScotopicError as error:
         record = Record(task, error=str(error))
-    except Exception as error:  # a method of somebody else's may fail in any way; the table goes on without it
+    except Exception as error:  # another author's method may fail in any way; the table goes on without it
         record = Record(task, error=f"{type(error).__name__}: {error!s:.300}")
     return Outcome(record, maps, inputs)
 
 
-def _scored(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+def _score_windows(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the scores at the method's own mask and its risk-coverage curves, by window."""
     scores, curves = {}, {}
     for window in plan.windows:
         truth = scene.truth if window == 1 else scene.truth_paper
-        found = score(prediction.disparity, truth, window, plan.thresholds)
-        scores[str(window)] = _plain(
-            {
-                "epe": found.epe,
-                "rms": found.rms,
-                "bad": {f"{k:g}": v for k, v in found.bad.items()},
-                "a50": found.a50,
-                "a90": found.a90,
-                "a99": found.a99,
-                "coverage": found.coverage,
-            }
-        )
+        own = score(prediction.disparity, truth, window, plan.thresholds)
+        scores[str(window)] = {
+            **{name: _finite(getattr(own, name)) for name in ("epe", "rms", "a50", "a90", "a99")},
+            "bad": {f"{k:g}": _finite(share) for k, share in own.bad.items()},
+            "coverage_percent": 100 * own.coverage,
+        }
         curve = risk_coverage(prediction.dense, prediction.confidence, truth, window, thresholds=plan.thresholds)
-        curves[str(window)] = _plain(
-            {
-                "coverage": curve.coverage.tolist(),
-                "epe": curve.epe.tolist(),
-                "bad": {f"{k:g}": v.tolist() for k, v in curve.bad.items()},
-                "aurc": curve.aurc,
-                "ause": curve.ause,
-            }
-        )
+        curves[str(window)] = {
+            "coverage_percent": (100 * curve.coverage).tolist(),
+            "epe": curve.epe.tolist(),
+            "bad": {f"{k:g}": values.tolist() for k, values in curve.bad.items()},
+            "aurc": _finite(curve.aurc),
+            "ause": _finite(curve.ause),
+        }
     return scores, curves
 
 
-def _plain(value: Any) -> Any:
-    """Return the value for JSON: NaN, the error of nothing, becomes ``None``."""
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _finite(value: float) -> float | None:
+    """The value for JSON, which has no NaN: the error of no pixels becomes ``None``."""
+    return value if math.isfinite(value) else None
 
 
 def is_finished(task: Task, plan: Plan, folder: Path) -> bool:
-    """Whether a task has a good record already, scored with every window and threshold of the plan."""
+    """Whether a task has a record without an error already, scored with every window and threshold of the plan."""
     path = folder / "records" / f"{task.key}.json"
     if not path.exists() or not maps_path(folder, task).exists():
         return False
@@ -145,7 +130,7 @@ def is_finished(task: Task, plan: Plan, folder: Path) -> bool:
 
 
 def store(outcome: Outcome, folder: Path) -> None:
-    """Write what a task yielded: its maps first, then the record that says they are there."""
+    """Write the outcome of a task: its maps first, then the record that says they are there."""
     task = outcome.record.task
     for path, arrays in ((scene_path(folder, task), outcome.scene), (maps_path(folder, task), outcome.maps)):
         if arrays:
@@ -181,12 +166,14 @@ def run_benchmark(
     tell
         Called at the start and after each task.
     """
-    tasks = list(plan.tasks(scenes_of(plan, root)))
+    tasks = list(plan.tasks(list_scenes(plan, root)))
     missing = [task for task in tasks if not is_finished(task, plan, folder)]
     resumed = len(tasks) - len(missing)
     status = Status(resumed, len(tasks), resumed, None)
     tell(status)
-    outcomes = _on_dask(missing, plan, root, scheduler, workers) if scheduler or workers else _here(missing, plan, root)
+    outcomes: Iterable[Outcome] = (run_task(task, plan, root) for task in missing)
+    if scheduler or workers:
+        outcomes = _run_on_dask(missing, plan, root, scheduler, workers)
     for outcome in outcomes:
         store(outcome, folder)
         status = Status(status.done + 1, len(tasks), resumed, outcome.record)
@@ -194,29 +181,21 @@ def run_benchmark(
     return status
 
 
-def _here(tasks: Iterable[Task], plan: Plan, root: Path) -> Iterator[Outcome]:
-    for task in tasks:
-        yield run_task(task, plan, root)
-
-
-def _on_dask(tasks: list[Task], plan: Plan, root: Path, scheduler: str | None, workers: int) -> Iterator[Outcome]:
+def _run_on_dask(tasks: list[Task], plan: Plan, root: Path, scheduler: str | None, workers: int) -> Iterator[Outcome]:
     """Run tasks on a cluster. A worker that dies costs the task it was at: Dask gives it to another one."""
+    dask = import_optional("distributed", "bench", "a cluster")
     try:
-        from distributed import Client, LocalCluster, as_completed
-    except ImportError as error:
-        raise ScotopicError("Dask: not installed, expected for a cluster; pip install 'scotopic[bench]'") from error
-    try:
-        cluster = None if scheduler else LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-        client = Client(scheduler or cluster, timeout=20)
+        cluster = (
+            None if scheduler else dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        )
+        client = dask.Client(scheduler or cluster, timeout=20)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"scheduler {scheduler!r}: found {error!s:.120}, expected a running Dask scheduler; start it or correct it"
-        ) from error
+        raise InputError(f"Cannot reach the Dask scheduler {scheduler!r}: {error!s:.120}. Start it first.") from error
     try:
         futures = {client.submit(run_task, task, plan, root.resolve(), pure=False, retries=2): task for task in tasks}
-        for future in as_completed(futures):
+        for future in dask.as_completed(futures):
             try:
-                # Not judged by its status: a result that was still on a worker which has died is being made again.
+                # Its status says nothing: a result that was still on a worker which has died is computed again.
                 outcome = future.result()
             except Exception as error:  # the task killed every worker that tried it
                 words = f"lost by the cluster: {type(error).__name__}: {error!s:.200}"

@@ -1,22 +1,22 @@
-"""Risk against coverage: what the error becomes when only the surest answers are kept, and how good the ranking is.
+"""Risk against coverage: how the error grows as less certain answers are kept, and how good the ranking is.
 
 Two shares run along a curve, and they are not the same:
 
 ``coverage``
-    Of **all** pixels of the image (or region) the percentage that is kept, with or without truth: the coverage of
+    Share of **all** pixels of the image (or region) that is kept, with or without truth: the coverage of
     :class:`~scotopic.evaluation.metrics.Score`, by which methods are compared with each other.
 ``share``
-    Of the **scored** pixels (answered, with valid truth in the window) the part in [0, 1] that is kept. Areas are taken
-    over it, since only there an error, and so the oracle's order, is known.
+    Share of the **scored** pixels (answered, with valid truth in the window) that is kept. Areas are taken over it,
+    since only there the error, and so the oracle's order, is known.
 
 Area under the risk-coverage curve, over n scored pixels in falling confidence with errors ``e``::
 
     AURC = 1/n * sum over k = 1..n of (e_1 + ... + e_k) / k
 
-Pixels of equal confidence enter together: there each ``e`` is the mean over its equals, which makes AURC the
-expectation over every order that they could have. A method that ranks nothing (one confidence everywhere) gets its
-plain mean error, and no result depends on the order of the pixels. The oracle ranks by the error itself;
-``AUSE = AURC - AURC of the oracle`` is what is lost to a wrong ranking alone, 0 for a perfect one.
+Pixels of equal confidence enter together: each ``e`` among them is their mean, which makes AURC the expectation over
+every order that they could have. A method that ranks nothing (one confidence everywhere) gets its plain mean error, and
+no result depends on the order of the pixels. The oracle ranks by the error itself; ``AUSE = AURC - AURC of the oracle``
+is what is lost to a wrong ranking alone, 0 for a perfect one.
 """
 
 from __future__ import annotations
@@ -37,14 +37,9 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Area:
-    """Areas over the share of the scored pixels, in the unit of the risk; NaN where no pixel is scored.
+    """Areas under the method's curve (`aurc`) and under that of the best possible ranking of its answers (`oracle`).
 
-    Attributes
-    ----------
-    aurc : float
-        Under the method's curve.
-    oracle : float
-        Under the curve of the best possible ranking of the same answers.
+    Both are taken over the share of the scored pixels, in the unit of the risk; NaN where no pixel is scored.
     """
 
     aurc: float
@@ -58,16 +53,16 @@ class Area:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Error of a method at falling confidence; every array has one value for each point, the surest first.
+    """Error of a method at falling confidence; every array has one value for each point, the most certain first.
 
     Attributes
     ----------
     confidence
         The least confidence that is kept at the point.
     coverage
-        Percentage of all pixels of the image (or region) that is kept.
+        Share of all pixels of the image (or region), in [0, 1], that is kept.
     share
-        Part of the scored pixels, in (0, 1], that is kept.
+        Share of the scored pixels, in (0, 1], that is kept.
     epe
         Mean error of the kept scored pixels, in px.
     bad
@@ -114,7 +109,7 @@ def risk_coverage(
     region: NDArray[np.bool_] | None = None,
     points: int = 200,
 ) -> Curve:
-    """Follow the error of a method from its surest pixel to all of its answers.
+    """Return the error of a method from its most certain pixel alone to all of its answers.
 
     A point of the curve is what :func:`~scotopic.evaluation.metrics.score` says of the answers whose confidence is at
     least the point's.
@@ -124,7 +119,7 @@ def risk_coverage(
     dense
         ``H x W`` disparity in px wherever the method has any answer, not finite elsewhere.
     confidence
-        ``H x W``, higher is surer, in any unit. Unknown (NaN) at an answer counts as the least sure.
+        ``H x W``, higher is more certain, in any unit. An answer with unknown confidence (NaN) comes last.
     truth, window, thresholds, region
         As for :func:`~scotopic.evaluation.metrics.score`.
     points
@@ -139,41 +134,39 @@ def risk_coverage(
 
     Raises
     ------
-    InputError
-        The maps are not two-dimensional, are empty, or differ in size; or `region` does not fit or holds no pixel.
-    SettingsError
-        `window` is not odd and positive, a threshold is no distance, or `points` is less than 1.
+    InputError, SettingsError
+        As :func:`~scotopic.evaluation.metrics.score`; or `confidence` has another size, or `points` is less than 1.
     """
     check_thresholds(thresholds)
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 1:
-        raise SettingsError(f"points: found {points!r}, expected a whole number from 1 on; try 200")
+        raise SettingsError(f"The number of points must be 1 or more, not {points!r}. The default is 200.")
     error = window_error(dense, truth, window)
-    judged = as_region(region, error.shape)
-    sureness = _sureness(confidence, error.shape)
-    answered = judged & np.isfinite(np.asarray(dense, np.float64))
-    error, sureness = error[answered], sureness[answered]
-    # Among equals by error, so that sums are taken in one order wherever the pixels lie; unknown errors come last.
-    order = np.lexsort((error, -sureness))
-    error, sureness = error[order], sureness[order]
+    inside = as_region(region, error.shape)
+    certainty = _as_certainty(confidence, error.shape)
+    answered = inside & np.isfinite(np.asarray(dense, np.float64))
+    error, certainty = error[answered], certainty[answered]
+    # Equals by error, so that sums are taken in one order wherever the pixels lie; unknown errors come last.
+    order = np.lexsort((error, -certainty))
+    error, certainty = error[order], certainty[order]
     scored = ~np.isnan(error)
     # The last of each run of equal confidence, and how many are kept and scored up to there.
-    ends = np.flatnonzero(np.append(sureness[1:] != sureness[:-1], True)) if error.size else np.zeros(0, np.intp)
+    ends = np.flatnonzero(np.append(certainty[1:] != certainty[:-1], True)) if error.size else np.zeros(0, np.intp)
     kept = np.cumsum(scored)[ends]
     ends, kept = ends[kept > 0], kept[kept > 0]
     error = error[scored]
-    shown = _spread(ends, points)
+    shown = _choose_points(ends, points)
     at = kept[shown]
 
     best = np.sort(error)  # the oracle's order; it puts the good before the bad, whatever K, and so serves Bad-K too
     risks, oracles = ([each, *(np.where(each > k, 100.0, 0.0) for k in thresholds)] for each in (error, best))
     areas = [
-        Area(_area(_level(risk, kept)), _area(oracle)) if error.size else Area(math.nan, math.nan)
+        Area(_area(_average_runs(risk, kept)), _area(oracle)) if error.size else Area(math.nan, math.nan)
         for risk, oracle in zip(risks, oracles, strict=True)
     ]
     curves, oracle_curves = ([np.cumsum(each)[at - 1] / at for each in group] for group in (risks, oracles))
     return Curve(
-        confidence=sureness[ends[shown]],
-        coverage=100.0 * (ends[shown] + 1) / np.count_nonzero(judged),
+        confidence=certainty[ends[shown]],
+        coverage=(ends[shown] + 1) / np.count_nonzero(inside),
         share=at / max(error.size, 1),
         epe=curves[0],
         bad=dict(zip(thresholds, curves[1:], strict=True)),
@@ -187,25 +180,23 @@ def risk_coverage(
 
 
 def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> NDArray[np.float32]:
-    """Keep the surest answers of a method, so many that they are a given share of ALL pixels of the image.
+    """Keep the most certain answers of a method: as many as are a given share of ALL pixels of the image.
 
-    This is matched coverage: methods that answer differently much are compared at one coverage, each by its own
-    confidence.
+    This is matched coverage: methods that answer different numbers of pixels are compared at one coverage, each by its
+    own confidence.
 
     Parameters
     ----------
-    dense
-        ``H x W`` disparity in px wherever the method has any answer, not finite elsewhere.
-    confidence
-        ``H x W``, higher is surer. Unknown (NaN) at an answer counts as the least sure.
+    dense, confidence
+        As for :func:`risk_coverage`.
     share
-        Part of the ``H * W`` pixels to keep, in [0, 1]; their number is rounded to the nearest.
+        Share of the ``H * W`` pixels to keep, in [0, 1]; their number is rounded to the nearest.
 
     Returns
     -------
     ndarray of float32
-        ``H x W``, NaN where nothing is kept. All answers are kept where the method has fewer than asked for: the
-        coverage is then less than `share`, and must be shown.
+        ``H x W``, NaN where nothing is kept. Where the method has fewer answers, all of them are kept: the coverage is
+        then less than `share`, and must be shown.
 
     Raises
     ------
@@ -216,9 +207,9 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
 
     Notes
     -----
-    Where a run of equal confidences would have to be cut, the pixels of it that are kept are spread over the image:
-    by the lowest ``(2654435761 * i) mod 2^32`` for pixel ``i`` in reading order (Knuth's multiplicative hash). The
-    choice is the same on every machine, looks at no value, and prefers no side of the image.
+    Where a run of equal confidences has to be cut, the pixels of it that are kept are spread over the image: those with
+    the lowest ``(2654435761 * i) mod 2^32`` for pixel ``i`` in reading order (Knuth's multiplicative hash). The choice
+    is the same on every machine, looks at no value, and prefers no side of the image.
 
     Examples
     --------
@@ -227,33 +218,30 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
     array([[nan,  5.,  6., nan]], dtype=float32)
     """
     if not 0 <= share <= 1:
-        raise SettingsError(f"share: found {share}, expected a part of all pixels from 0 to 1; divide percent by 100")
+        raise SettingsError(f"The share of pixels to keep must be between 0 and 1, not {share}. Divide percent by 100.")
     answers = np.array(dense, np.float32)
     if answers.ndim != 2 or answers.size == 0:
-        raise InputError(f"dense: found shape {answers.shape}, expected one map H x W; pass a single disparity map")
-    sureness = _sureness(confidence, answers.shape).ravel()
+        raise InputError(f"The disparity must be one dense map H x W, but has shape {answers.shape}.")
+    certainty = _as_certainty(confidence, answers.shape).ravel()
     answered = np.flatnonzero(np.isfinite(answers))
     scattered = (answered.astype(np.uint64) * np.uint64(2654435761)) % np.uint64(2**32)
-    order = answered[np.lexsort((scattered, -sureness[answered]))]
+    order = answered[np.lexsort((scattered, -certainty[answered]))]
     kept = order[: math.floor(share * answers.size + 0.5)]
     result = np.full(answers.shape, np.nan, np.float32)
     result.flat[kept] = answers.flat[kept]
     return result
 
 
-def _sureness(confidence: NDArray[Any], shape: tuple[int, ...]) -> Values:
-    """The confidence as float64, the least of all where it is unknown."""
-    sureness = np.array(confidence, np.float64)
-    if sureness.shape != shape:
-        raise InputError(
-            f"confidence: found shape {sureness.shape}, expected {shape} like the disparity; pass the confidence "
-            "of the same map"
-        )
-    sureness[np.isnan(sureness)] = -np.inf
-    return sureness
+def _as_certainty(confidence: NDArray[Any], shape: tuple[int, ...]) -> Values:
+    """The confidence as float64, lowest where it is unknown."""
+    certainty = np.array(confidence, np.float64)
+    if certainty.shape != shape:
+        raise InputError(f"The confidence has shape {certainty.shape}, but its disparity has {shape}.")
+    certainty[np.isnan(certainty)] = -np.inf
+    return certainty
 
 
-def _level(risk: Values, ends: NDArray[np.intp]) -> Values:
+def _average_runs(risk: Values, ends: NDArray[np.intp]) -> Values:
     """Replace the risks of each run by their mean; ``ends`` are the numbers of pixels up to the end of each run."""
     starts = np.concatenate(([0], ends[:-1]))
     lengths = ends - starts
@@ -267,8 +255,8 @@ def _area(risk: Values) -> float:
     return float(np.mean(np.cumsum(risk) / np.arange(1, risk.size + 1)))
 
 
-def _spread(ends: NDArray[np.intp], points: int) -> NDArray[np.intp]:
-    """Indices of at most ``points`` of the rising ``ends``, closer together where few are kept, the last among them."""
+def _choose_points(ends: NDArray[np.intp], points: int) -> NDArray[np.intp]:
+    """Indices of at most ``points`` of the rising ``ends``, denser where few pixels are kept, the last among them."""
     if ends.size <= points:
         return np.arange(ends.size)
     wanted = ends[-1] * (np.arange(1, points + 1) / points) ** 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +16,7 @@ Map = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a method says of the left view.
+    """What a method predicts for the left view.
 
     Attributes
     ----------
@@ -25,7 +26,7 @@ class Prediction:
         The answer at every pixel for which the method has one at all, also where it would rather not give it; equal to
         ``disparity`` for a method that knows no more. Matched coverage and risk-coverage curves draw from it.
     confidence
-        ``(H, W)``, higher is surer, in any unit: only the order matters. Defined where ``dense`` is.
+        ``(H, W)``, higher is more certain, in any unit: only the order matters. Defined where ``dense`` is.
     seconds
         How long the method takes, where that is not how long this call took: one that reuses an earlier result of its
         own has to count it in. ``None`` to have the call timed.
@@ -37,10 +38,17 @@ class Prediction:
     seconds: float | None = None
 
 
+#: What predicts: called with the noisy pair, the scene and the number of candidates, as :class:`Method` says.
+Predict = Callable[[Map, Map, Scene, int], Prediction]
+
+
 class Method(Protocol):
     """A row of the table."""
 
-    name: str  #: unique, as it is shown and as it names files
+    @property
+    def name(self) -> str:
+        """Unique; shown in tables and used in file names."""
+        ...
 
     def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
         """Match a noisy pair.
@@ -55,3 +63,15 @@ class Method(Protocol):
             Candidates are ``0 <= d < max_disparity``.
         """
         ...
+
+
+@dataclass(frozen=True)
+class NamedMethod:
+    """A :class:`Method` made of a name and a function."""
+
+    name: str
+    predict: Predict
+
+    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+        """Match a noisy pair."""
+        return self.predict(left, right, scene, max_disparity)

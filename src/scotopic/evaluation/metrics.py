@@ -1,6 +1,6 @@
-"""How far a disparity map is from the truth (METHOD.md section 7), and how much of the image it covers.
+"""How far a disparity map is from the truth, and how much of the image it covers.
 
-An error without its coverage means nothing: a sparse method is scored on its own pixels only, so it can buy any error
+An error without its coverage means nothing: a sparse method is scored on its own pixels only, so it can reach any error
 by answering less. :class:`Score` holds both; show both. It also holds Middlebury's convention for sparse maps, in which
 a missing answer counts as a wrong one.
 """
@@ -23,9 +23,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Score:
-    """How good one disparity map is, and how much of the image it covers.
+    """How good a disparity map is, and how much of the image it covers.
 
-    A pixel is *scored* where it is predicted and has valid truth in the window. With a region, all of this is about the
+    A pixel is *scored* where it is predicted and has valid truth in the window. With a region, everything is about the
     pixels of the region.
 
     Attributes
@@ -33,25 +33,24 @@ class Score:
     epe : float
         End-point error: mean error in px over the scored pixels; NaN where there are none.
     bad : dict of float to float
-        For each threshold K in px the share of the scored pixels, in percent, whose error is above K; NaN where there
-        are none.
+        For each threshold K in px the percentage of the scored pixels whose error is above K; NaN where there are none.
     coverage : float
-        Share of all pixels, in percent, that have a prediction, with or without truth. The other figures mean nothing
-        without this one.
+        Share of all pixels, in [0, 1] like ``Match.coverage``, that have a prediction, with or without truth. The other
+        figures mean nothing without this one.
     pixels : int
         Number of scored pixels.
     window : int
         Side W of the window in px.
     rms : float
-        Root of the mean squared error over the scored pixels, in px.
+        Root mean square error over the scored pixels, in px.
     a50, a90, a99 : float
-        Error in px below which 50, 90 and 99 percent of the scored pixels lie: percentiles, interpolated linearly.
+        Percentiles of the error in px, interpolated linearly.
     truth_pixels : int
-        Number of pixels with valid truth in the window, predicted or not: what follows is a share of these.
+        Number of pixels with valid truth in the window, predicted or not: what follows is a percentage of these.
     invalid : float
-        Middlebury's convention for sparse maps: share, in percent, without a prediction.
+        Middlebury's convention for sparse maps: percentage without a prediction.
     bad_of_truth : dict of float to float
-        ... and the share, in percent, that is predicted and wrong by more than K.
+        ... and the percentage that is predicted and wrong by more than K.
     """
 
     epe: float
@@ -69,7 +68,7 @@ class Score:
 
     @property
     def total(self) -> dict[float, float]:
-        """Middlebury's total: ``bad_of_truth + invalid`` for each K, a missing answer counted as a wrong one."""
+        """Middlebury's total, ``bad_of_truth + invalid`` for each K: a missing answer counts as a wrong one."""
         return {k: share + self.invalid for k, share in self.bad_of_truth.items()}
 
 
@@ -83,9 +82,9 @@ class EdgeBin:
 
 
 def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19) -> Map:
-    """Give the error of each predicted pixel: the smallest ``|prediction - truth|`` in a window of the truth.
+    """Return the error of each predicted pixel: the smallest ``|prediction - truth|`` in a window of the truth.
 
-    A small window forgives a disparity that is right but placed a few pixels off, as it is at the edges that a
+    A small window forgives a disparity that is right but a few pixels out of place, as it is at the edges that a
     coarse method finds. ``window=1`` is the ordinary pointwise error.
 
     Parameters
@@ -114,39 +113,21 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     predicted, true = _as_maps(prediction, truth)
     if half == 0:
         return np.abs(predicted - true)
-    from scotopic.backends.device import cpu_kernels
+    from scotopic.backends.device import import_kernels
 
     true[np.isnan(true)] = np.inf
-    error: Map = cpu_kernels("evaluation").window_error(predicted, true, min(half, max(true.shape)))
+    error: Map = import_kernels("scotopic.evaluation._cpu").window_error(predicted, true, min(half, max(true.shape)))
     return error
 
 
 def reference_window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19) -> Map:
-    """Give what :func:`window_error` gives, in plain NumPy, for reading and for tests.
-
-    Parameters
-    ----------
-    prediction, truth, window
-        As for :func:`window_error`.
-
-    Returns
-    -------
-    ndarray of float64
-        ``H x W``, equal to that of :func:`window_error` to the last bit.
-    """
+    """Return what :func:`window_error` returns, to the last bit, in plain NumPy, for reading and for tests."""
     half = _half(window)
     predicted, true = _as_maps(prediction, truth)
-    height, width = predicted.shape
-    error = np.full_like(predicted, np.nan)
-    # A pixel replicated beyond an edge is in the window already, and a smallest value does not mind repetition: so
-    # only the shifts that meet the image are visited, and nothing needs padding.
-    for dy in range(-min(half, height - 1), min(half, height - 1) + 1):
-        rows, true_rows = _overlap(dy, height)
-        for dx in range(-min(half, width - 1), min(half, width - 1) + 1):
-            columns, true_columns = _overlap(dx, width)
-            here = error[rows, columns]
-            np.fmin(here, np.abs(predicted[rows, columns] - true[true_rows, true_columns]), out=here)
-    return error
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(true, half, mode="edge"), (2 * half + 1, 2 * half + 1))
+    # Row by row, since all windows at once would fill the memory. The minimum leaves unknown values (NaN) out.
+    rows = zip(predicted, windows, strict=True)
+    return np.stack([np.fmin.reduce(np.abs(p[:, None, None] - near), axis=(1, 2)) for p, near in rows])
 
 
 def score(
@@ -158,8 +139,8 @@ def score(
 ) -> Score:
     """Score a disparity map by the window metric: EPE, Bad-K and, inseparable from them, coverage.
 
-    An error without its coverage means nothing: only predicted pixels are scored, so always give both. The figure of
-    a data set is the plain mean over its scenes.
+    Only predicted pixels are scored, so always show the error together with its coverage. The figure of a data set is
+    the plain mean over its scenes.
 
     Parameters
     ----------
@@ -168,7 +149,7 @@ def score(
     thresholds : sequence of float
         The K of Bad-K in px.
     region : ndarray of bool, optional
-        ``H x W``, the pixels to judge: those that both views see, for one. Everything, coverage too, is then about
+        ``H x W``, the pixels to score, for example those that both views see. Everything, coverage too, is then about
         them alone; the window may still find its truth beside the region. All pixels by default.
 
     Returns
@@ -188,33 +169,21 @@ def score(
     >>> import numpy as np
     >>> result = score(np.array([[2.0, np.nan]]), np.array([[4.0, 9.0]]), window=1)
     >>> result.epe, result.bad, result.coverage
-    (2.0, {1: 100.0, 3: 0.0, 5: 0.0}, 50.0)
+    (2.0, {1: 100.0, 3: 0.0, 5: 0.0}, 0.5)
     >>> result.total  # of the two pixels with truth one is missing; the other is bad at K = 1
     {1: 100.0, 3: 50.0, 5: 50.0}
     """
     check_thresholds(thresholds)
     error = window_error(prediction, truth, window)
-    judged = as_region(region, error.shape)
-    return _summary(error, *_where_known(prediction, truth, window), judged, window, thresholds)
+    inside = as_region(region, error.shape)
+    return _summarize(error, *_where_known(prediction, truth, window), inside, window, thresholds)
 
 
 def edge_distance(truth: NDArray[Any], jump: float = 2.0) -> Map:
-    """Give the distance of each pixel to the nearest disparity edge.
+    """Return the Euclidean distance of each pixel to the nearest disparity edge, in px; infinite if there is no edge.
 
     A pixel lies on an edge if the truth of one of its four neighbors is known and differs from its own by more than
-    `jump`. A jump across unknown pixels is not seen: where a data set leaves occlusions out, so are their edges.
-
-    Parameters
-    ----------
-    truth : ndarray
-        ``H x W`` true disparity in px, not finite where it is unknown.
-    jump : float
-        The difference in px above which two neighbors belong to different surfaces.
-
-    Returns
-    -------
-    ndarray of float64
-        ``H x W``, Euclidean distance in px, 0 on an edge; infinite everywhere if there is no edge.
+    `jump` px. A jump across unknown pixels is not seen: where a data set leaves occlusions out, so are their edges.
 
     Raises
     ------
@@ -226,7 +195,7 @@ def edge_distance(truth: NDArray[Any], jump: float = 2.0) -> Map:
     import cv2
 
     if not (math.isfinite(jump) and jump >= 0):
-        raise SettingsError(f"jump: found {jump}, expected finite px from 0 on; try 2")
+        raise SettingsError(f"The jump at a disparity edge must be 0 px or more, not {jump}. The default is 2.")
     _, true = _as_maps(truth, truth)
     edge = np.zeros(true.shape, np.bool_)
     for before, after in ((np.s_[:-1], np.s_[1:]), (np.s_[:, :-1], np.s_[:, 1:])):
@@ -247,14 +216,14 @@ def error_by_edge_distance(
     thresholds: Sequence[float] = (1, 3, 5),
     region: NDArray[np.bool_] | None = None,
 ) -> list[EdgeBin]:
-    """Score a disparity map apart for pixels near to and far from the edges of the true disparity.
+    """Score pixels near the edges of the true disparity separately from those far from them.
 
     Parameters
     ----------
     prediction, truth, window, thresholds, region
         As for :func:`score`.
     bins : sequence of float
-        Where each bin begins, in px of distance, rising; the last one has no end.
+        Where each bin begins, in px of distance, rising from 0 or more; the last bin has no end.
     jump
         As for :func:`edge_distance`.
 
@@ -272,17 +241,15 @@ def error_by_edge_distance(
     starts = [float(start) for start in bins]
     spans = list(zip(starts, [*starts[1:], math.inf], strict=True)) if starts else []
     if not spans or starts[0] < 0 or not all(low < high for low, high in spans):
-        raise SettingsError(
-            f"bins: found {list(bins)}, expected distances in px that rise from 0 or more; try 0, 4, 16"
-        )
+        raise SettingsError(f"The bins of edge distance must rise from 0 px or more, as in 0, 4, 16; got {list(bins)}.")
     error = window_error(prediction, truth, window)
-    judged = as_region(region, error.shape)
+    inside = as_region(region, error.shape)
     known = _where_known(prediction, truth, window)
     distance = edge_distance(truth, jump)
     found = []
     for low, high in spans:
-        inside = judged & (distance >= low) & ((distance < high) | (high == math.inf))
-        found.append(EdgeBin(low, high, _summary(error, *known, inside, window, thresholds)))
+        in_bin = inside & (distance >= low) & ((distance < high) | (high == math.inf))
+        found.append(EdgeBin(low, high, _summarize(error, *known, in_bin, window, thresholds)))
     return found
 
 
@@ -290,31 +257,25 @@ def check_thresholds(thresholds: Sequence[float]) -> None:
     """Raise :class:`SettingsError` unless every K of Bad-K is a distance."""
     for threshold in thresholds:
         if not (math.isfinite(threshold) and threshold >= 0):
-            raise SettingsError(f"thresholds: found {threshold}, expected finite px from 0 on; try (1, 3, 5)")
+            raise SettingsError(f"The thresholds of Bad-K must be 0 px or more, as in 1, 3, 5; got {threshold}.")
 
 
 def as_region(region: NDArray[Any] | None, shape: tuple[int, ...]) -> Mask:
-    """Return a region as a mask of `shape`; all of it for ``None``.
-
-    Raises
-    ------
-    InputError
-        It has another shape or type, or holds no pixel.
-    """
+    """Return a region as a mask of `shape`, all of it for ``None``; raise :class:`InputError` if it cannot be one."""
     if region is None:
         return np.ones(shape, np.bool_)
     mask: NDArray[Any] = np.asarray(region)
     if mask.shape != shape or mask.dtype != np.bool_:
         raise InputError(
-            f"region: found shape {mask.shape} and type {mask.dtype}, expected {shape} and bool like the maps; compare "
-            "it with the value that marks the pixels to judge"
+            f"The region must be a bool mask of shape {shape} like the maps, not {mask.dtype} of shape {mask.shape}. "
+            "Compare it with the value that marks its pixels."
         )
     if not mask.any():
-        raise InputError("region: found no pixel in it, expected some to judge; check which value marks them")
+        raise InputError("The region holds no pixel. Check which value marks its pixels.")
     return mask
 
 
-def _summary(
+def _summarize(
     error: Map, predicted: Mask, with_truth: Mask, region: Mask, window: int, thresholds: Sequence[float]
 ) -> Score:
     """Gather the errors of a region."""
@@ -325,7 +286,7 @@ def _summary(
     return Score(
         epe=float(scored.mean()) if scored.size else math.nan,
         bad={k: _percent(count, scored.size) for k, count in above.items()},
-        coverage=_percent(int(np.count_nonzero(predicted & region)), area),
+        coverage=int(np.count_nonzero(predicted & region)) / area if area else math.nan,
         pixels=int(scored.size),
         window=int(window),
         rms=math.sqrt(float(np.mean(scored**2))) if scored.size else math.nan,
@@ -344,20 +305,18 @@ def _percent(part: int, whole: int) -> float:
 
 def _where_known(prediction: NDArray[Any], truth: NDArray[Any], window: int) -> tuple[Mask, Mask]:
     """Where there is a prediction, and where there is truth in the window."""
-    near = np.isfinite(np.asarray(truth, np.float64))
-    half = _half(window)
-    for axis, length in enumerate(near.shape):
-        running = np.insert(np.cumsum(near, axis=axis), 0, 0, axis=axis)
-        at = np.arange(length)
-        first, end = np.maximum(at - half, 0), np.minimum(at + half + 1, length)
-        near = np.take(running, end, axis=axis) > np.take(running, first, axis=axis)
+    import cv2
+
+    known = np.isfinite(np.asarray(truth, np.float64))
+    side = 2 * min(_half(window), max(known.shape)) + 1
+    near = np.asarray(cv2.dilate(known.astype(np.uint8), np.ones((side, side), np.uint8))) > 0
     return np.isfinite(np.asarray(prediction, np.float64)), near
 
 
 def _half(window: int) -> int:
     """How far a window reaches to each side of its pixel."""
     if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1 or window % 2 == 0:
-        raise SettingsError(f"window: found {window!r}, expected an odd number of pixels from 1 on; try 19 or 1")
+        raise SettingsError(f"The window must be an odd number of pixels, such as 1 or 19, not {window!r}.")
     return int(window) // 2
 
 
@@ -366,14 +325,9 @@ def _as_maps(prediction: NDArray[Any], truth: NDArray[Any]) -> tuple[Map, Map]:
     predicted, true = (np.array(each, np.float64, order="C") for each in (prediction, truth))
     if predicted.ndim != 2 or predicted.shape != true.shape or predicted.size == 0:
         raise InputError(
-            f"prediction and truth: found shapes {predicted.shape} and {true.shape}, expected two maps H x W of one "
-            "size; crop or resize the truth to the prediction"
+            f"Prediction and truth must be two maps H x W of one size, but have shapes {predicted.shape} and "
+            f"{true.shape}. Crop or resize the truth to the prediction."
         )
     predicted[~np.isfinite(predicted)] = np.nan
     true[~np.isfinite(true)] = np.nan
     return predicted, true
-
-
-def _overlap(shift: int, length: int) -> tuple[slice, slice]:
-    """Where an axis and the same axis shifted by `shift` both exist."""
-    return slice(max(0, -shift), length - max(0, shift)), slice(max(0, shift), length - max(0, -shift))

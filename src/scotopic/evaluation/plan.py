@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import tomllib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from os import PathLike
@@ -11,9 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation import toml_files as toml
 from scotopic.evaluation.records import Task
 
 PLANS = Path(__file__).parent / "plans"  #: the plans that ship with the package
+
+_DATASET_CHECKS: dict[str, toml.Check] = {
+    "kind": toml.TEXT,
+    "folders": toml.list_of(toml.TEXT),
+    "scenes": (lambda value: value == () or toml.list_of(toml.TEXT)[0](value), "a list of names, or left out"),
+    "scale": (lambda value: value is None or (toml.is_number(value) and 0 < value <= 1), "above 0 and at most 1"),
+}
+_PLAN_CHECKS: dict[str, toml.Check] = {
+    "title": toml.TEXT,
+    "datasets": (bool, "at least one [[datasets]]"),
+    "methods": toml.list_of(toml.TEXT),
+    "photons": toml.list_of(toml.POSITIVE),
+    "read_noise": (lambda value: toml.is_number(value) and value >= 0, "a number from 0 on"),
+    "seeds": toml.list_of(toml.whole(0)),
+    "windows": toml.list_of((lambda value: toml.whole(1)[0](value) and value % 2 == 1, "an odd whole number")),
+    "thresholds": toml.list_of(toml.POSITIVE),
+    "max_disparity": toml.whole(1, 65536),
+    "matched_to": toml.TEXT,
+}
 
 
 @dataclass(frozen=True)
@@ -38,33 +57,15 @@ class DatasetPlan:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        checks = {
-            "kind": isinstance(self.kind, str),
-            "folders": _are(self.folders, str),
-            "scenes": not self.scenes or _are(self.scenes, str),
-            "scale": self.scale is None or (_are((self.scale,), float) and 0 < self.scale <= 1),
-        }
-        for name, good in checks.items():
-            if not good:
-                raise SettingsError(
-                    f"plan, data set {self.kind!r}, {name}: found {getattr(self, name)!r}, expected names, and a scale "
-                    "above 0 and at most 1; correct the plan"
-                )
+        toml.check_values(f"Data set {self.kind!r} of the plan", vars(self), _DATASET_CHECKS)
 
     def locate(self, root: Path) -> Path:
-        """Return the first of the folders that exists.
-
-        Raises
-        ------
-        InputError
-            None does.
-        """
+        """Return the first of the folders that exists, or raise :class:`InputError`."""
         for folder in self.folders:
             if (root / folder).is_dir():
                 return root / folder
         raise InputError(
-            f"data set {self.kind!r}: found none of {', '.join(self.folders)} in {str(root)!r}, expected one of them; "
-            "point --data at the folder that holds it"
+            f"Data set {self.kind!r} is not in {str(root)!r}: no folder {' or '.join(self.folders)} there."
         )
 
 
@@ -102,46 +103,18 @@ class Plan:
     matched_to: str = "scotopic:paper"
 
     def __post_init__(self) -> None:
-        checks = {
-            "title": isinstance(self.title, str),
-            "datasets": bool(self.datasets),
-            "methods": _are(self.methods, str),
-            "photons": _are(self.photons, float) and all(p > 0 for p in self.photons),
-            "read_noise": _are((self.read_noise,), float) and self.read_noise >= 0,
-            "seeds": _are(self.seeds, int) and all(s >= 0 for s in self.seeds),
-            "windows": _are(self.windows, int) and all(w >= 1 and w % 2 == 1 for w in self.windows),
-            "thresholds": _are(self.thresholds, float) and all(t > 0 for t in self.thresholds),
-            "max_disparity": _are((self.max_disparity,), int) and 1 <= self.max_disparity <= 65536,
-            "matched_to": isinstance(self.matched_to, str),
-        }
-        for name, good in checks.items():
-            if not good:
-                raise SettingsError(
-                    f"plan {self.title!r}, {name}: found {getattr(self, name)!r}, expected at least one good value "
-                    "(odd windows, whole seeds, positive finite numbers); correct the plan"
-                )
+        toml.check_values(f"The plan {self.title!r}", vars(self), _PLAN_CHECKS)
 
     def tasks(self, scenes: dict[str, list[str]]) -> Iterator[Task]:
         """Yield every task, scene by scene, given the names of each data set's scenes."""
         for dataset in self.datasets:
-            for scene in scenes[dataset.kind]:
-                for photons in self.photons:
-                    for seed in self.seeds:
-                        for method in self.methods:
-                            yield Task(dataset.kind, scene, method, photons, self.read_noise, seed, self.max_disparity)
+            each = itertools.product(scenes[dataset.kind], self.photons, self.seeds, self.methods)
+            for scene, photons, seed, method in each:
+                yield Task(dataset.kind, scene, method, photons, self.read_noise, seed, self.max_disparity)
 
     def with_changes(self, **changes: Any) -> Plan:
         """Return the plan with those fields replaced that are not ``None``."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
-
-
-def _are(values: object, kind: type) -> bool:
-    """Whether there is at least one value, and all are of a kind; whole numbers are floats too, truths are neither."""
-    if not isinstance(values, tuple) or not values:
-        return False
-    kinds = (int, float) if kind is float else (kind,)
-    good = all(isinstance(value, kinds) and not isinstance(value, bool) for value in values)
-    return good and (kind is not float or all(math.isfinite(value) for value in values))
 
 
 def shipped_plans() -> list[str]:
@@ -160,27 +133,19 @@ def load_plan(source: str | PathLike[str]) -> Plan:
         A key is unknown or missing, or a value makes no sense.
     """
     path = PLANS / f"{source}.toml" if str(source) in shipped_plans() else Path(source)
-    try:
-        values = tomllib.loads(path.read_bytes().decode())  # as it stands: read_text would mend line ends
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(
-            f"plan {str(source)!r}: found {error!s:.120}, expected a TOML file or one of {', '.join(shipped_plans())}; "
-            "correct the name or the file"
-        ) from error
+    if not path.exists():
+        raise InputError(f"There is no plan {str(source)!r}. Plans that ship are {', '.join(shipped_plans())}.")
+    what = f"The plan {path.name}"
+    values = toml.read_toml(path, "The plan")
     parts = values.pop("datasets", [])
     if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
-        raise SettingsError(f"plan {str(source)!r}: found datasets = {parts!r:.80}, expected [[datasets]]; correct it")
-    try:
-        datasets = tuple(DatasetPlan(**_known(part, DatasetPlan, path)) for part in parts)
-        return Plan(**{"title": path.stem, "methods": (), **_known(values, Plan, path), "datasets": datasets})
-    except TypeError as error:
-        raise SettingsError(f"plan {str(source)!r}: {error!s:.150}; correct the plan") from error
+        raise SettingsError(f"{what}: each data set must be a table [[datasets]], not {parts!r:.80}.")
+    toml.check_keys(what, values, [field.name for field in fields(Plan)])
+    for part in parts:
+        toml.check_keys(f"A data set of {what}", part, list(_DATASET_CHECKS), required=("kind", "folders"))
+    datasets = tuple(DatasetPlan(**_lists_as_tuples(part)) for part in parts)
+    return Plan(**{"title": path.stem, "methods": (), **_lists_as_tuples(values), "datasets": datasets})
 
 
-def _known(values: dict[str, Any], kind: type[Plan] | type[DatasetPlan], path: Path) -> dict[str, Any]:
-    """Return the values with lists as tuples, after checking that each is a field."""
-    names = [f.name for f in fields(kind)]
-    unknown = [key for key in values if key not in names]
-    if unknown:
-        raise SettingsError(f"plan {path.name}: found {unknown[0]!r}, expected one of {', '.join(names)}; correct it")
+def _lists_as_tuples(values: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}

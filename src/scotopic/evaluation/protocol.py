@@ -1,9 +1,9 @@
-"""The protocol of the paper's experiments (METHOD.md section 6): shrink, then add noise.
+"""The protocol of the paper's experiments: shrink, then add noise.
 
 The size of the protocol is relative to the *full* size of a data set, whatever size lies on disk: Middlebury 2014 at
 0.2 of full size is 0.8 of the quarter-size images. Images are shrunk by area averaging. Truth is shrunk in two ways:
 
-* ``truth``, our default: nearest neighbor, so that a value is a value that was measured, and unknown stays unknown.
+* ``truth``, our default: nearest neighbor, so that every value was measured, and unknown stays unknown.
 * ``truth_paper``: unknown as 0, area averaging, then only exact zeros are unknown. At a hole the average mixes zeros
   in, so values there are too small; that is what the paper was scored with.
 
@@ -33,14 +33,8 @@ class Recording:
 
     Attributes
     ----------
-    left, right
-        The pair, ``(H, W, C)`` float32 in [0, 1].
-    truth
-        Disparity in px at the size on disk, ``(H, W)`` float32, NaN where unknown.
-    visible
-        Where the right view sees the point too, or ``None`` where nothing says so.
-    calibration
-        At the size on disk, or ``None``.
+    left, right, truth, visible, calibration
+        As those of :class:`Scene`, at the size on disk.
     size
         Size on disk over the data set's full size: 1, 1/2, 1/3, 1/4.
     max_disparity
@@ -57,32 +51,27 @@ class Recording:
 
 
 def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Scene:
-    """Bring a scene from the size on disk to the size of the protocol.
+    """Bring a scene from the size on disk to the size of the protocol, with truth resized both ways.
 
     Parameters
     ----------
-    recording : Recording
+    recording
         What was read.
-    scale : float
-        Size wanted, relative to the data set's full size.
-    dataset, name : str
+    scale
+        Wanted size, relative to the data set's full size.
+    dataset, name
         What the scene is called.
-
-    Returns
-    -------
-    Scene
-        With truth resized both ways.
 
     Raises
     ------
     SettingsError
-        `scale` is not above 0, or what lies on disk is smaller than it: nothing is ever enlarged.
+        `scale` is not above 0, or what lies on disk is smaller: nothing is ever enlarged.
     """
     factor = check_scale(scale) / recording.size
     if factor > 1 + _SAME_SIZE:
         raise SettingsError(
-            f"scale of {dataset} {name!r}: found {scale:g} of full size, expected at most {recording.size:g}, the size "
-            "on disk; take a smaller scale or a larger version of the data set"
+            f"Scene {name!r} of {dataset} cannot be scaled to {scale:g} of full size: only {recording.size:g} of full "
+            "size lies on disk. Choose a smaller scale or get a larger version of the data set."
         )
     if factor > 1 - _SAME_SIZE:
         factor = 1.0
@@ -102,20 +91,11 @@ def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Sce
     )
 
 
+# In all that follows `factor` is new size over old, at most 1, and both sides are rounded to whole pixels.
+
+
 def shrink_image(image: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Shrink an image by area averaging.
-
-    Parameters
-    ----------
-    image : ndarray of float32
-        ``H x W x C`` in [0, 1].
-    factor : float
-        New size over old, at most 1. Both sides are rounded to whole pixels.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H' x W' x C`` in [0, 1].
+    """Shrink an image ``H x W x C`` in [0, 1] by area averaging.
 
     Examples
     --------
@@ -128,60 +108,23 @@ def shrink_image(image: NDArray[np.float32], factor: float) -> NDArray[np.float3
 
 
 def shrink_truth(truth: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Shrink a disparity map by nearest neighbor: no value is mixed with another, unknown stays unknown.
+    """Shrink a disparity map (px, NaN where unknown) by nearest neighbor, and its values with it.
 
-    The pixel of the original that is taken is ``floor(x / factor)``, the convention of the reference results.
-
-    Parameters
-    ----------
-    truth : ndarray of float32
-        ``H x W`` px, NaN where unknown.
-    factor : float
-        New size over old, at most 1; the values are multiplied by it.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H' x W'`` px of the new size, NaN where unknown.
+    No value is mixed with another, and unknown stays unknown. The pixel of the original that is taken is
+    ``floor(x / factor)``, the convention of the reference results.
     """
     return _resize(truth, factor, "nearest") * np.float32(factor)
 
 
 def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Shrink a disparity map as the paper does: unknown as 0, area averaging, and only exact zeros unknown after it.
-
-    Parameters
-    ----------
-    truth : ndarray of float32
-        ``H x W`` px, NaN where unknown.
-    factor : float
-        New size over old, at most 1; the values are multiplied by it.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H' x W'`` px of the new size, NaN where unknown. Too small beside holes.
-    """
+    """Shrink a disparity map as the paper does: unknown as 0, area averaging, and only exact zeros unknown after it."""
     filled = np.where(np.isnan(truth), np.float32(0), truth)
     averaged = _resize(filled, factor, "area") * np.float32(factor)
     return np.where(averaged == 0, np.float32(np.nan), averaged)
 
 
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
-    """Shrink a mask by nearest neighbor: it goes with :func:`shrink_truth`, pixel by pixel.
-
-    Parameters
-    ----------
-    mask : ndarray of bool
-        ``H x W``.
-    factor : float
-        New size over old, at most 1.
-
-    Returns
-    -------
-    ndarray of bool
-        ``H' x W'``.
-    """
+    """Shrink a mask by nearest neighbor: it goes with :func:`shrink_truth`, pixel by pixel."""
     return _resize(mask.astype(np.float32), factor, "nearest") > 0.5
 
 
@@ -212,53 +155,18 @@ def shrink_calibration(calibration: Calibration, factor: float) -> Calibration:
 def add_noise(
     scene: Scene, photons: float = 2.0, read_noise: float = 2.0, seed: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Give the noisy pair of a scene: the input of every method in the table.
+    """Return the noisy pair of a scene as recorded, in [0, 1]: the input of every method in the table.
 
-    Parameters
-    ----------
-    scene : Scene
-        The clean scene, at the size of the protocol: noise comes after shrinking.
-    photons, read_noise
-        The paper's alpha and sigma.
-    seed : int
-        The same seed gives the same pair, for every method.
-
-    Returns
-    -------
-    left, right : ndarray of float32
-        As recorded, in [0, 1].
-
-    Raises
-    ------
-    SettingsError
-        A noise level or the seed makes no sense.
+    `photons` and `read_noise` are the paper's alpha and sigma. The same `seed` gives the same pair, for every method.
+    Noise comes after shrinking. Raises :class:`SettingsError` if a noise level or the seed makes no sense.
     """
     return simulate_pair(scene.left, scene.right, photons, read_noise, seed)
 
 
 def check_scale(scale: float) -> float:
-    """Return `scale` if it can be a share of full size.
-
-    Parameters
-    ----------
-    scale : float
-        Size wanted over full size.
-
-    Returns
-    -------
-    float
-        The same.
-
-    Raises
-    ------
-    SettingsError
-        It is not a number above 0 and up to 1.
-    """
+    """Return `scale` if it can be a share of full size, or raise :class:`SettingsError`."""
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
-        raise SettingsError(
-            f"scale: found {scale!r}, expected a share of full size above 0 and up to 1; leave it out to have the "
-            "protocol's"
-        )
+        raise SettingsError(f"The scale must be a share of full size above 0 and up to 1, not {scale!r}.")
     return float(scale)
 
 

@@ -1,8 +1,8 @@
-"""What one finished piece of a benchmark leaves on disk: a small JSON file, and the maps for the gallery.
+"""What one finished task of a benchmark leaves on disk: a small JSON file, and the maps for the gallery.
 
 A folder of results holds ``records/<key>.json`` and ``maps/<key>.npz``; both are written whole or not at all, so that a
-killed run can go on where it stopped. A piece that failed leaves a record too, with its error and no scores: the other
-pieces go on, the page shows the gap, and the next run tries it again.
+killed run can go on where it stopped. A task that failed leaves a record too, with its error and no scores: the other
+tasks go on, the report shows the gap, and the next run tries it again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from scotopic.errors import InputError
 from scotopic.io import atomic_path
 
-FORMAT = 1  #: version of a record; raised when its contents change
+FORMAT = 2  #: version of a record; in 1 ``coverage_percent`` was called ``coverage``
 
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work: a method on a noisy scene."""
+    """A method on a noisy scene."""
 
     dataset: str
     scene: str
@@ -47,20 +47,20 @@ class Record:
     Attributes
     ----------
     task
-        What was done.
+        What was run.
     scores
         At the method's own mask, by window: ``{"19": {"epe": px, "rms": px, "bad": {"1": percent, ...}, "a50": px,
-        "a90": px, "a99": px, "coverage": percent}}``. Window 1 is scored on the nearest-neighbor truth, wider ones on
-        the paper's. A figure that does not exist, such as the error of no pixels, is ``None``.
+        "a90": px, "a99": px, "coverage_percent": percent}}``. Window 1 is scored on the nearest-neighbor truth, wider
+        ones on the paper's. A figure that does not exist, such as the error of no pixels, is ``None``.
     curves
-        By window: ``{"1": {"coverage": [percent ...], "epe": [...], "bad": {"1": [...], ...}, "aurc": px, "ause":
-        px}}``: the errors of the surest share of pixels by the method's own confidence, at rising coverage.
+        By window: ``{"1": {"coverage_percent": [...], "epe": [...], "bad": {"1": [...], ...}, "aurc": px, "ause":
+        px}}``: the errors of the most certain pixels by the method's own confidence, at rising coverage.
     seconds
         How long the method took.
     width, height
         Size of the scene.
     error
-        Why there are no scores, in one line; ``None`` where there are.
+        Why there are no scores, in one line; ``None`` if there are.
     """
 
     task: Task
@@ -80,33 +80,26 @@ class Record:
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """Read a record.
-
-        Raises
-        ------
-        InputError
-            It is not one, or of a newer format.
-        """
+        """Read a record; raise :class:`InputError` if it is none, or of a newer format."""
         try:
             values = json.loads(path.read_text())
-            if values.pop("format") > FORMAT:
-                raise InputError(
-                    f"{path}: found a newer format, expected at most {FORMAT}; upgrade scotopic to read it"
-                )
+            version = values.pop("format")
+            if version > FORMAT:
+                raise InputError(f"{path} has format {version}, newer than {FORMAT}. Upgrade scotopic to read it.")
+            for figures in (*values.get("scores", {}).values(), *values.get("curves", {}).values()):
+                if "coverage" in figures:  # format 1
+                    figures["coverage_percent"] = figures.pop("coverage")
             return cls(Task(**values.pop("task")), **values)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path}: found {error!s:.100}, expected a record of a benchmark; delete it") from error
+            raise InputError(f"{path} is not a record of a benchmark ({error!s:.100}). Delete it.") from error
 
 
 def maps_path(folder: Path, task: Task) -> Path:
-    """Return where the maps of a task lie: ``disparity``, ``dense``, ``confidence`` as float16, NaN where none.
-
-    The noisy left image and the truths of a scene lie once per scene and noise, see :func:`scene_path`.
-    """
+    """Return where the maps of a task lie: ``disparity``, ``dense``, ``confidence`` as float16, NaN where none."""
     return folder / "maps" / f"{task.key}.npz"
 
 
 def scene_path(folder: Path, task: Task) -> Path:
-    """Return where the noisy input of a task lies: ``left`` uint8, ``truth`` float16 with NaN where unknown."""
+    """Return where the noisy input lies, once per scene and noise: ``left`` uint8, ``truth`` float16, NaN unknown."""
     name = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{task.dataset}_{task.scene}")
     return folder / "scenes" / f"{name}_{task.photons:g}_{task.read_noise:g}_{task.seed}.npz"

@@ -1,4 +1,10 @@
-"""Bursts: many dark frames of the same view become one that is less dark."""
+"""Bursts: the average of many dark frames of one view, aligned by global shifts.
+
+Phase correlation gives all frequencies the same weight, and with few photons most of them are noise. Here frames are
+blurred first, so that only frequencies above the noise count. Each frame is then correlated with the mean of the
+others, aligned by the estimate so far, which has far less noise than a single frame. The frame itself is left out of
+that mean: its own noise would correlate best with the shift that it already has.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError
+from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image
 from scotopic.io.pfm import plain_file_size
-from scotopic.sensor.alignment import estimate_shifts, shifted
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
+from scotopic.subpixel import parabola_offset
 
-Image = NDArray[np.float32]
+Floats = NDArray[np.float64]
+
+
+_BLURS = (6.0, 3.0, 2.0, 1.5, 1.5)  # px, one for each round: coarse structure first, as noise hides it least
+_OVERSAMPLING = 8  # points per pixel at which the correlation is computed around its peak
 
 
 def merge_burst(
@@ -32,25 +42,24 @@ def merge_burst(
     sensor
         Noise model of a single frame, if it is known.
     align
-        Move each frame by a global shift, to fractions of a pixel, onto the first one. It finds the shift even where a
-        frame alone shows nothing, from what the others have in common (:mod:`scotopic.sensor.alignment`). Both views of
-        a pair must come from frames taken at the same moments.
+        Shift each frame onto the first one, by a global shift with sub-pixel precision. The shift is found even if
+        single frames show nothing, from the mean of the others. The frames of both views of a pair must have been
+        taken at the same moments.
     max_shift
-        Largest shift that is looked for, in px.
+        Largest shift to look for, in px.
 
     Returns
     -------
     Recording
-        With the sensor of the mean: :meth:`Sensor.averaged`. Frames clip before they are averaged, and the sensor
-        knows that. Interpolation by fractions of a pixel makes the noise a little weaker, and correlated; ``assumed``
-        says so.
+        With the sensor of the mean (:meth:`Sensor.averaged`), which accounts for frames that clip before they are
+        averaged. Sub-pixel interpolation makes the noise a little weaker, and correlated; ``assumed`` says so.
 
     Raises
     ------
     InputError
-        No frames, or frames that differ in size.
+        There are no frames, or they differ in size.
     """
-    images = read_burst(frames)
+    images = _read_frames(frames)
     assumed: dict[str, Any] = {
         "kind": "burst",
         "frames": len(images),
@@ -59,7 +68,7 @@ def merge_burst(
     }
     if align:
         shifts = estimate_shifts(images, max_shift)
-        images = [shifted(image, -dx, -dy) for image, (dx, dy) in zip(images, shifts, strict=True)]
+        images = [shift_image(image, -dx, -dy) for image, (dx, dy) in zip(images, shifts, strict=True)]
         assumed["shifts_px"] = [[round(float(dx), 3), round(float(dy), 3)] for dx, dy in shifts]
         assumed["noise"] = "aligned by interpolation: a little weaker than the sensor's, and correlated"
     total = np.zeros(images[0].shape, np.float64)
@@ -69,37 +78,135 @@ def merge_burst(
     return Recording(merged, None if sensor is None else sensor.averaged(len(images)), assumed)
 
 
-def read_burst(frames: Any) -> list[Image]:
-    """Return the frames of a burst as images of one size; see :func:`merge_burst`."""
+def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
+    """Return the frames of a burst as images of one size."""
     if isinstance(frames, str | os.PathLike):
-        frames = _pages(frames)
+        frames = _read_pages(frames)
     elif isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
-        raise InputError(
-            f"burst: found an array of shape {frames.shape}, expected (frames, H, W) or (frames, H, W, 3); stack the "
-            "frames"
-        )
+        raise InputError(f"A burst must be (frames, H, W) or (frames, H, W, 3), but it has shape {frames.shape}.")
     elif not isinstance(frames, np.ndarray | Sequence):
-        raise InputError(f"burst: found a {type(frames).__name__}, expected a sequence of images; put them into a list")
+        raise InputError(f"A burst must be a sequence of images, not a {type(frames).__name__}.")
     images = [as_image(frame, f"frame {number}") for number, frame in enumerate(frames)]
     if not images:
-        raise InputError("burst: found no frames, expected one or more; check the folder or the pattern")
+        raise InputError("The burst has no frames.")
     for number, image in enumerate(images):
         if image.shape != images[0].shape:
             raise InputError(
-                f"burst: found frame {number} of shape {image.shape}, expected {images[0].shape} like frame 0; crop or "
-                "leave it out"
+                f"The frames of a burst must be of one size: frame 0 has shape {images[0].shape}, frame {number} has "
+                f"{image.shape}."
             )
     return images
 
 
-def _pages(path: str | os.PathLike[str]) -> list[NDArray[Any]]:
+def _read_pages(path: str | os.PathLike[str]) -> list[NDArray[Any]]:
     """Return the pages of a TIFF file."""
     import cv2
 
     plain_file_size(path)
     done, pages = cv2.imreadmulti(os.fspath(path), flags=cv2.IMREAD_UNCHANGED)
     if not done or not pages:
-        raise InputError(
-            f"burst {os.fspath(path)!r}: found no readable pages, expected a TIFF file; check that it opens in a viewer"
-        )
+        raise InputError(f"{os.fspath(path)!r} cannot be read as a TIFF file of frames.")
     return [page if page.ndim == 2 else page[:, :, ::-1] for page in pages]  # OpenCV has blue first
+
+
+def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 16.0) -> Floats:
+    """Estimate the shift of each image relative to the first one, ``(dx, dy)`` in px.
+
+    Parameters
+    ----------
+    images
+        ``H x W`` or ``H x W x C``, all of one size.
+    max_shift
+        Largest shift between any image and the first; at most a quarter of the image.
+
+    Returns
+    -------
+    ndarray of float64
+        ``(images, 2)``: what is at ``(x, y)`` in the first image is at ``(x + dx, y + dy)`` in this one.
+
+    Raises
+    ------
+    InputError
+        The images differ in size.
+    SettingsError
+        `max_shift` is negative or too large.
+    """
+    gray = [np.asarray(image, np.float64) for image in images]
+    gray = [image.mean(axis=2) if image.ndim == 3 else image for image in gray]
+    if not gray or any(image.ndim != 2 or image.shape != gray[0].shape for image in gray):
+        raise InputError("Frames can only be aligned if there are some, all of one size.")
+    height, width = gray[0].shape
+    if not 0 <= max_shift <= min(height, width) / 4:
+        raise SettingsError(
+            f"max_shift must be from 0 px to a quarter of the smaller side of the frames, not {max_shift:g} px for "
+            f"{width} x {height} px."
+        )
+    shifts = np.zeros((len(gray), 2))
+    if len(gray) == 1 or max_shift == 0:
+        return shifts
+    window = np.outer(*(np.hanning(size + 2)[1:-1] for size in (height, width)))
+    y, x = np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None, :]
+    for turn, blur in enumerate(_BLURS):
+        # Frames are shifted by whole pixels before the window is applied; otherwise it pulls all shifts toward zero.
+        whole = np.rint(shifts)
+        spectra = np.stack([_spectrum(image, dx, dy, window) for image, (dx, dy) in zip(gray, whole, strict=True)])
+        # The blur of both factors of the correlation, hence the square of its transfer function.
+        weight = np.exp(-4 * np.pi**2 * blur**2 * (x**2 + y**2))
+        rest = (shifts - whole)[:, :, None, None]
+        aligned = spectra * np.exp(2j * np.pi * (rest[:, 0] * x + rest[:, 1] * y))
+        total = aligned.sum(axis=0)
+        found = np.empty_like(shifts)
+        for number, spectrum in enumerate(spectra):
+            # In the first round nothing is aligned yet: compare with the first frame.
+            template = spectra[0] if turn == 0 else total - aligned[number]
+            found[number] = _find_peak(spectrum * np.conj(template) * weight, (height, width), max_shift)
+        # The distance of a frame to the mean of the others is n / (n - 1) of its distance to the mean of all.
+        share = 1.0 if turn == 0 else (len(gray) - 1) / len(gray)
+        shifts = shifts + share * (whole + found - shifts)
+        shifts = np.clip(shifts - shifts[0], -max_shift, max_shift)
+    return shifts
+
+
+def shift_image(image: NDArray[np.float32], dx: float, dy: float) -> NDArray[np.float32]:
+    """Shift an image by ``(dx, dy)`` px, by cubic interpolation if they are not whole; edge pixels are repeated."""
+    import cv2
+
+    transform = np.array([[1.0, 0.0, dx], [0.0, 1.0, dy]])
+    is_whole = float(dx).is_integer() and float(dy).is_integer()
+    flags = cv2.INTER_NEAREST if is_whole else cv2.INTER_CUBIC
+    height, width = image.shape[:2]
+    moved = cv2.warpAffine(image, transform, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, np.float32).reshape(image.shape)
+
+
+def _spectrum(image: Floats, dx: float, dy: float, window: Floats) -> NDArray[np.complex128]:
+    moved = np.roll(image, (-int(dy), -int(dx)), axis=(0, 1))
+    spectrum: NDArray[np.complex128] = np.fft.rfft2((moved - moved.mean()) * window)
+    return spectrum
+
+
+def _find_peak(correlation: NDArray[np.complex128], size: tuple[int, int], max_shift: float) -> tuple[float, float]:
+    """Return the shift ``(dx, dy)``, at most `max_shift`, at which a correlation is highest; given is its spectrum."""
+    height, width = size
+    values = np.fft.irfft2(correlation, s=size)
+    shifts = np.arange(-int(max_shift), int(max_shift) + 1)
+    row, column = _argmax(values[np.ix_(shifts % height, shifts % width)])
+    # Between pixels the correlation is its own Fourier sum; two matrix products give it on a fine grid.
+    offsets = np.arange(-_OVERSAMPLING, _OVERSAMPLING + 1) / _OVERSAMPLING
+    y, x = shifts[row] + offsets, shifts[column] + offsets
+    along_y = np.exp(2j * np.pi * np.outer(y, np.fft.fftfreq(height)))
+    along_x = np.exp(2j * np.pi * np.outer(np.fft.rfftfreq(width), x))
+    fine = (along_y @ correlation @ along_x).real
+    row, column = _argmax(fine)
+    dy = y[row] + _subpixel_maximum(fine[:, column], row) / _OVERSAMPLING
+    dx = x[column] + _subpixel_maximum(fine[row], column) / _OVERSAMPLING
+    return float(dx), float(dy)
+
+
+def _argmax(values: Floats) -> tuple[int, int]:
+    row, column = np.unravel_index(int(np.argmax(values)), values.shape)
+    return int(row), int(column)
+
+
+def _subpixel_maximum(values: Floats, index: int) -> float:
+    return float(parabola_offset(*values[index - 1 : index + 2])) if 0 < index < values.size - 1 else 0.0

@@ -1,4 +1,4 @@
-"""Stacks of photon counts: cameras that count (qCMOS, EMCCD in counting mode, gated arrays) and simulations."""
+"""Photon counts, from cameras that count (qCMOS, EMCCD in counting mode, gated arrays) and from simulations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from scotopic.sensor.recording import Recording, load_array
 
 
 def common_white(*views: ArrayLike, share: float = 0.99) -> float:
-    """Return the value below which this share of the pixels of all views lies: one scale for both views of a pair.
+    """Return one `white` for both views of a pair: a quantile of the values of all views.
 
     Parameters
     ----------
     *views
         Counts per frame, or photons per bit plane, of each view.
     share
-        In (0, 1].
+        This share of the values lies below the result; in (0, 1].
 
     Examples
     --------
@@ -30,21 +30,27 @@ def common_white(*views: ArrayLike, share: float = 0.99) -> float:
     8.0
     """
     if not 0 < share <= 1:
-        raise SettingsError(f"share: found {share}, expected a number above 0 and up to 1; try 0.99")
+        raise SettingsError(f"share must be above 0 and at most 1, not {share}.")
     if not views or any(np.asarray(view).size == 0 for view in views):
-        raise InputError("views: found nothing to scale by, expected counts or flux of each view; pass them")
+        raise InputError("common_white needs the counts or the flux of at least one view, and none may be empty.")
     values = np.concatenate([np.asarray(view, np.float64).ravel() for view in views])
     white = float(np.quantile(values, share))
     if not (white > 0 and math.isfinite(white)):
         raise InputError(
-            f"views: found {white:g} as the {100 * share:g} % quantile, expected a number above 0; raise the share or "
-            "check that the views are not black"
+            f"The {100 * share:g} % quantile of the views is {white:g}, which is no scale. Raise the share, or check "
+            "that the views are not black."
         )
     return white
 
 
+def check_white(white: float, unit: str) -> None:
+    """Raise :class:`SettingsError` if `white` cannot be a scale."""
+    if not 0 < white < math.inf:
+        raise SettingsError(f"white, the {unit} that becomes 1.0, must be above 0, not {white}.")
+
+
 def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Recording:
-    """Read photon counts, one frame or a stack that is summed.
+    """Read photon counts: one frame, or a stack of frames that are summed.
 
     Parameters
     ----------
@@ -52,10 +58,10 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
         An array or an ``.npy`` file of whole numbers from 0 on: ``(H, W)``, ``(H, W, 3)``, ``(frames, H, W)`` or
         ``(frames, H, W, 3)``.
     white
-        Count per frame that becomes 1.0; higher ones become 1.0 as well, and ``assumed`` says how many. Both views need
-        the same: see :func:`common_white`.
+        Count per frame that becomes 1.0. Higher counts are clipped, and ``assumed`` says how many. Use the same for
+        both views: see :func:`common_white`.
     read_noise
-        Of one frame, in photons; 0 for a counter.
+        Read noise of one frame in photons; 0 for a counter.
 
     Returns
     -------
@@ -65,21 +71,22 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
     Raises
     ------
     InputError
-        Not such an array, or values that are no counts.
+        The array has another shape, or its values are not counts.
     SettingsError
         `white` is not above 0.
     """
-    title = f"counts {os.fspath(source)!r}" if isinstance(source, str | os.PathLike) else "counts"
-    if not 0 < white < math.inf:
-        raise SettingsError(f"white: found {white}, expected the count per frame that becomes 1.0, above 0")
-    stack = _as_stack(load_array(source, "counts"), title)
+    check_white(white, "count per frame")
+    array, title = load_array(source, "photon counts")
+    stack = _as_stack(array, title)
     frames = stack.shape[0]
     total = np.zeros(stack.shape[1:])
-    for frame in stack:  # one by one: a file may be larger than memory
+    for frame in stack:  # one by one, because a file may be larger than memory
         if frame.dtype.kind == "f" and not (np.isfinite(frame).all() and (frame == np.rint(frame)).all()):
-            raise InputError(f"{title}: found values that are not whole, expected photon counts; round or rescale them")
+            raise InputError(f"{title} has values that are not whole numbers. Round or rescale them to photon counts.")
         if frame.size and frame.min() < 0:
-            raise InputError(f"{title}: found {frame.min()}, expected counts from 0 on; subtract no background")
+            raise InputError(
+                f"{title} has negative values ({frame.min()}). Pass counts without background subtraction."
+            )
         total += frame
     level = total / (frames * white)
     assumed = {
@@ -90,23 +97,20 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
     }
     if isinstance(source, str | os.PathLike):
         assumed["file"] = os.fspath(source)
-    # The sum of Poisson counts is a Poisson count; read noise adds up in squares.
+    # A sum of Poisson counts is a Poisson count; variances of read noise add up.
     sensor = Sensor(frames * white, math.sqrt(frames) * read_noise, steps=frames * white, source="photon counts")
     image = np.minimum(level, 1.0).astype(np.float32)
     return Recording(image.reshape(*image.shape[:2], -1), sensor, assumed)
 
 
 def _as_stack(array: NDArray[Any], title: str) -> NDArray[Any]:
-    """Return ``(frames, H, W[, C])``; three channels at the end are colors, as no image is three pixels wide."""
+    """Return ``(frames, H, W[, C])``. A last axis of 3 is color, because no image is three pixels wide."""
     if array.dtype.kind not in "uifb" or array.size == 0:
-        raise InputError(
-            f"{title}: found {array.size} values of type {array.dtype}, expected photon counts; convert them"
-        )
-    one_frame = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3))
-    stack = array[None] if one_frame else array
+        raise InputError(f"{title} must hold numbers, but it has {array.size} values of type {array.dtype}.")
+    is_one_frame = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3))
+    stack = array[None] if is_one_frame else array
     if stack.ndim not in (3, 4) or (stack.ndim == 4 and stack.shape[3] not in (1, 3)):
         raise InputError(
-            f"{title}: found an array of shape {array.shape}, expected (H, W), (frames, H, W) or either with 3 "
-            "channels at the end; reorder its axes"
+            f"{title} has shape {array.shape}. Use (H, W) or (frames, H, W), or either with 3 channels at the end."
         )
     return stack

@@ -1,12 +1,12 @@
-"""The model of a camera: what it does to light before a number is written down."""
+"""The noise model of a camera, from light to the values in its files, and simulated recordings."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,35 +16,35 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.sensor.moments import moments
 from scotopic.sensor.response import Response, check_response, record
 
-# Beyond this a Poisson variable is no longer a count that float32 could tell from its neighbor.
+# Above this, float32 cannot tell neighboring photon counts apart.
 _MOST_PHOTONS = 1e9
 
 
 @dataclass(frozen=True)
 class Sensor:
-    """Poisson light, normal read noise, black level, saturation, rounding, response; in that order.
+    """Noise model of a camera: shot noise, read noise, black level, response, rounding and saturation.
 
-    ``count = Poisson(photons * level) + N(0, read_noise^2)``, ``value = black + gain * count``; the value passes the
-    response, is rounded to `steps`, and ends at `floor` and at `white`. Values are fractions of the format's full
-    scale, as every image here is; `level` is clean light, 0 at black and 1 at white.
+    With clean light `level` (0 at black, 1 at white), ``count = Poisson(photons * level) + N(0, read_noise^2)`` and
+    ``value = black + gain * count``. The value passes the response, is rounded to `steps`, and is clipped to `floor`
+    and `white`. Values are fractions of the full scale of the file format.
 
     Parameters
     ----------
     photons
-        Detected photons (electrons) per pixel and channel that lead from black to white: the paper's alpha.
+        Detected photons (electrons) per pixel and channel between black and white: the paper's alpha.
     read_noise
-        Standard deviation of the noise that does not depend on light, in photons: the paper's sigma.
+        Standard deviation of the noise that does not depend on the signal, in photons: the paper's sigma.
     black
         Recorded value without light, as a fraction of full scale.
     white
-        Value at which the sensor saturates, likewise.
+        Value at which the sensor saturates, as a fraction of full scale.
     floor
-        Lowest value that can be recorded: 0, or below it where the black level was subtracted from the file's values.
+        Lowest value that can be recorded: 0, or below 0 if the black level was subtracted from the values.
     steps
-        Rounding steps from 0 to full scale: ``2 ** bits - 1``, or the count at full scale of a sensor that counts
-        photons. ``None``: not rounded.
+        Quantization steps from 0 to full scale: ``2 ** bits - 1``, or the count at full scale for a photon-counting
+        sensor. ``None`` if values are not rounded.
     frames
-        The image is the mean of so many frames, each recorded like this.
+        Number of recorded frames that were averaged.
     response
         ``"linear"``, ``"srgb"``, or a gamma (``recorded = light ** (1 / gamma)``).
     source
@@ -71,19 +71,18 @@ class Sensor:
 
     def __post_init__(self) -> None:
         if not 0 < self.photons <= _MOST_PHOTONS:
-            raise SettingsError(f"photons: found {self.photons}, expected a number above 0 and up to 1e9; try 2")
+            raise SettingsError(f"photons must be above 0 and at most 1e9, not {self.photons}.")
         if not (self.read_noise >= 0 and math.isfinite(self.read_noise)):
-            raise SettingsError(f"read_noise: found {self.read_noise}, expected 0 or more photons; try 2")
-        ordered = self.floor <= self.black < self.white and math.isfinite(self.white - self.floor)
-        if not ordered:
+            raise SettingsError(f"read_noise must be a finite number of photons, 0 or more, not {self.read_noise}.")
+        if not (self.floor <= self.black < self.white and math.isfinite(self.white - self.floor)):
             raise SettingsError(
-                f"sensor levels: found floor {self.floor}, black {self.black}, white {self.white}, expected floor <= "
-                "black < white as fractions of full scale; divide levels by the format's largest number"
+                f"The levels must satisfy floor <= black < white, as fractions of full scale. They are {self.floor}, "
+                f"{self.black} and {self.white}."
             )
         if self.steps is not None and not 0 < self.steps < math.inf:
-            raise SettingsError(f"steps: found {self.steps}, expected a number above 0 or None; try 2 ** bits - 1")
+            raise SettingsError(f"steps must be above 0 (2 ** bits - 1 for a converter), or None, not {self.steps}.")
         if isinstance(self.frames, bool) or self.frames != int(self.frames) or self.frames < 1:
-            raise SettingsError(f"frames: found {self.frames!r}, expected a whole number from 1 on; try 1")
+            raise SettingsError(f"frames must be a whole number, 1 or more, not {self.frames!r}.")
         check_response(self.response)
 
     @property
@@ -93,20 +92,20 @@ class Sensor:
 
     @property
     def bits(self) -> float | None:
-        """Bits that hold the rounding steps; None where values are not rounded."""
+        """Bit depth that holds the quantization steps; None if values are not rounded."""
         return None if self.steps is None else math.log2(self.steps + 1)
 
     @property
     def variance_line(self) -> tuple[float, float]:
-        """``(a, b)`` of ``variance = a * (value - black) + b``: what holds where nothing is clipped or bent."""
+        """``(a, b)`` of ``variance = a * (value - black) + b``: valid without clipping, for a linear response."""
         rounding = 0.0 if self.steps is None else 1 / (12 * self.steps**2)
         return self.gain / self.frames, ((self.gain * self.read_noise) ** 2 + rounding) / self.frames
 
     @classmethod
     def paper(cls, photons: float = 2.0, read_noise: float = 2.0) -> Sensor:
-        """Return the sensor of the paper's experiments: it counts photons, and is full at `photons` of them.
+        """Return the sensor of the paper's experiments: it counts photons and saturates at `photons` of them.
 
-        At the defaults a channel has the three levels 0, 0.5 and 1 (METHOD section 6).
+        With the defaults a channel has the three levels 0, 0.5 and 1 (Wang et al. 2026).
         """
         return cls(photons, read_noise, steps=photons, source="the paper's protocol")
 
@@ -120,26 +119,25 @@ class Sensor:
         white_level: float | None = None,
         full_scale: float | None = None,
     ) -> Sensor:
-        """Return a sensor from the numbers that data sheets and photon transfer curves give.
+        """Return the sensor that a data sheet or a photon transfer curve describes.
 
         Parameters
         ----------
         gain
-            DN (recorded numbers) per electron; one over the "e-/DN" or "e-/ADU" of a data sheet.
+            DN (recorded numbers) per electron: one over the "e-/DN" or "e-/ADU" of a data sheet.
         read_noise
-            Electrons.
+            Read noise in electrons.
         bits
-            Of the converter.
+            Bit depth of the analog-to-digital converter.
         black_level, white_level
-            In DN; white is ``2 ** bits - 1`` by default.
+            Black and saturation level in DN; white is ``2 ** bits - 1`` by default.
         full_scale
-            The DN that reads as 1.0: ``2 ** bits - 1`` by default; 65535 for 12-bit numbers stored as they are in a
-            16-bit file.
+            The DN that becomes 1.0: ``2 ** bits - 1`` by default, 65535 for unscaled 12-bit numbers in a 16-bit file.
         """
         if not 0 < gain < math.inf:
-            raise SettingsError(f"gain: found {gain}, expected DN per electron, above 0; invert e-/DN")
+            raise SettingsError(f"gain must be above 0, in DN per electron (one over e-/DN), not {gain}.")
         if not 1 <= bits <= 32:
-            raise SettingsError(f"bits: found {bits}, expected 1 to 32; take those of the converter")
+            raise SettingsError(f"bits must be 1 to 32, the bit depth of the converter, not {bits}.")
         top = 2.0**bits - 1
         scale, white = full_scale or top, top if white_level is None else white_level
         return cls(
@@ -155,7 +153,7 @@ class Sensor:
     def estimate(
         cls, image: Any, other: Any = None, *, black: float = 0.0, white: float = 1.0, response: Response = "linear"
     ) -> Sensor:
-        """Estimate the sensor from an image or a pair itself. See :func:`~scotopic.sensor.estimate.estimate_sensor`."""
+        """Estimate the noise from an image or a pair. See :func:`~scotopic.sensor.estimate.estimate_sensor`."""
         from scotopic.sensor.estimate import estimate_sensor
 
         return estimate_sensor(image, other, black=black, white=white, response=response)
@@ -164,31 +162,37 @@ class Sensor:
     def from_flat_fields(
         cls, exposures: Sequence[Any], dark: Any = None, *, black: float | None = None, white: float | None = None
     ) -> Sensor:
-        """Measure the sensor on evenly lit frames. See :func:`~scotopic.sensor.flat_fields.photon_transfer`."""
+        """Measure the noise from flat fields. See :func:`~scotopic.sensor.flat_fields.photon_transfer`."""
         from scotopic.sensor.flat_fields import photon_transfer
 
         return photon_transfer(exposures, dark, black=black, white=white).sensor
 
     @classmethod
-    def from_dng(cls, path: str | PathLike[str], channel: int | None = None) -> Sensor:
-        """Read the sensor from a DNG file's own noise profile. See :func:`scotopic.sensor.dng.sensor_of_dng`."""
-        from scotopic.sensor.dng import sensor_of_dng
+    def from_dng(cls, path: str | os.PathLike[str], channel: int | None = None) -> Sensor:
+        """Read the noise profile of a DNG file. See :func:`~scotopic.sensor.raw.read_dng_sensor`."""
+        from scotopic.sensor.raw import read_dng_sensor
 
-        return sensor_of_dng(path, channel)
+        sensor = read_dng_sensor(path, channel)
+        if sensor is None:
+            raise InputError(
+                f"{os.fspath(path)!r} has no noise profile (DNG tag NoiseProfile). Use Sensor.from_flat_fields or "
+                "Sensor.estimate instead."
+            )
+        return sensor
 
     def mean(self, level: ArrayLike) -> NDArray[np.float64]:
-        """Return the mean of what is recorded at clean levels, clipping and rounding included."""
+        """Return the mean recorded value at clean levels, with clipping and rounding."""
         return moments(self, _as_levels(level))[0]
 
     def noise_variance(self, level: ArrayLike) -> NDArray[np.float64]:
-        """Return the variance of what is recorded at clean levels, clipping and rounding included.
+        """Return the variance of the recorded value at clean levels, with clipping and rounding.
 
-        Where nothing is clipped this is :attr:`variance_line`; with a handful of photons it is far below it.
+        Without clipping this is :attr:`variance_line`; with a handful of photons it is far below that line.
         """
         return moments(self, _as_levels(level))[1]
 
     def simulate(self, clean: NDArray[np.floating], seed: int | np.random.SeedSequence = 0) -> NDArray[np.float32]:
-        """Return what the sensor records of a clean image.
+        """Simulate a recording of a clean image.
 
         Parameters
         ----------
@@ -200,31 +204,29 @@ class Sensor:
         Returns
         -------
         ndarray of float32
-            Of the shape of `clean`, between `floor` and `white` (as the response records them).
+            The shape of `clean`, values between `floor` and `white` (after the response).
         """
-        from scotopic.sensor.simulate import as_seeds, check_clean
-
-        light = check_clean(clean, "image")
-        random = np.random.Generator(np.random.PCG64(as_seeds(seed)))
+        light = _check_clean(clean, "image")
+        random = np.random.Generator(np.random.PCG64(_as_seed_sequence(seed)))
         total = np.zeros(light.shape)
         for _ in range(int(self.frames)):
             counts = random.poisson(self.photons * light) + random.normal(0.0, self.read_noise, light.shape)
-            total += self._recorded(counts)
+            total += self._read_out(counts)
         return (total / self.frames).astype(np.float32)
 
     def averaged(self, frames: int) -> Sensor:
-        """Return the sensor whose image is the mean of so many images of this one."""
+        """Return the sensor of the mean of this many images."""
         return dataclasses.replace(self, frames=self.frames * frames, source=f"{self.source}; mean of {frames} frames")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, for ``report.json``."""
+        """Return all fields as plain values, for ``report.json``."""
         line = self.variance_line
         return {**dataclasses.asdict(self), "gain": self.gain, "variance_line": {"a": line[0], "b": line[1]}}
 
-    def _recorded(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _read_out(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         ends = record([self.floor, self.white], self.response)
         if self.response == "linear" and self.steps is not None:
-            # In one product, so that a counter's whole counts stay whole: gain * steps is 1 there.
+            # One product keeps the integer counts of a photon counter exact: its gain * steps is 1.
             values = np.rint(counts * (self.gain * self.steps) + self.black * self.steps) / self.steps
         else:
             values = record(np.clip(self.black + self.gain * counts, self.floor, self.white), self.response)
@@ -233,8 +235,103 @@ class Sensor:
         return np.clip(values, ends[0], ends[1])
 
 
+def simulate(
+    image: NDArray[np.floating],
+    photons: float = 2.0,
+    read_noise: float = 2.0,
+    seed: int | np.random.SeedSequence = 0,
+) -> NDArray[np.float32]:
+    """Simulate a recording of an image with very few photons, as in the paper's experiments (Wang et al. 2026).
+
+    ``n = Poisson(alpha I) + N(0, sigma^2)``, clipped to [0, alpha], rounded, divided by alpha. With the paper's
+    alpha = 2 and sigma = 2 a channel has three levels: 0, 0.5 and 1. The mean runs from about 0.31 (black) to 0.65
+    (white) and the standard deviation is 0.41 to 0.45, so that a single pixel says almost nothing.
+
+    Parameters
+    ----------
+    image : ndarray of float
+        The clean image, any shape, in [0, 1].
+    photons : float
+        The paper's alpha: mean number of photons per pixel and channel at white, and the full scale of the sensor.
+        If it is not a whole number, counts saturate at the next whole number, which is recorded as 1; the levels
+        below remain count / alpha.
+    read_noise : float
+        The paper's sigma: standard deviation of the read noise, in photons.
+    seed : int or SeedSequence
+        The same seed gives the same noise.
+
+    Returns
+    -------
+    ndarray of float32
+        The recorded image in [0, 1], with the shape of `image`.
+
+    Raises
+    ------
+    InputError
+        `image` is not float, or leaves [0, 1].
+    SettingsError
+        `photons` is not above 0, `read_noise` is negative, or `seed` is not a seed.
+    """
+    return Sensor.paper(photons, read_noise).simulate(image, seed)
+
+
+def simulate_pair(
+    left: NDArray[np.floating],
+    right: NDArray[np.floating],
+    photons: float = 2.0,
+    read_noise: float = 2.0,
+    seed: int = 0,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Simulate recordings of both views of a pair, with independent noise.
+
+    Parameters, results and errors are those of :func:`simulate`. The same seed gives the same pair.
+    """
+    _check_clean(left, "left image")
+    _check_clean(right, "right image")
+    seed_left, seed_right = _as_seed_sequence(seed).spawn(2)
+    return simulate(left, photons, read_noise, seed_left), simulate(right, photons, read_noise, seed_right)
+
+
+def to_uint8(image: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Convert an image in [0, 1] to 8 bits as the paper's files do: ``floor(255 I)``, so that 0.5 becomes 127.
+
+    Values outside [0, 1] are clipped. What came from 8 bits, k/255, becomes k again.
+
+    Raises
+    ------
+    InputError
+        `image` is not float, or has values that are not finite.
+    """
+    values = np.asarray(image)
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        raise InputError("Only finite floats can be stored in 8 bits. Divide integers by full scale, and replace NaN.")
+    # The float32 nearest to k/255 is never below it, so the floor of its float64 product is k.
+    return np.floor(np.clip(values, 0.0, 1.0).astype(np.float64) * 255.0).astype(np.uint8)
+
+
+def _check_clean(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:
+    """Return a clean image as float64 in [0, 1], or raise :class:`InputError` with this name."""
+    values = np.asarray(image)
+    # Resizing may overshoot by a millionth. The comparison is False for NaN as well.
+    if values.dtype.kind != "f" or not np.all((values >= -1e-6) & (values <= 1 + 1e-6)):
+        span = f" from {values.min():.4g} to {values.max():.4g}" if values.dtype.kind == "f" and values.size else ""
+        raise InputError(
+            f"The {name} to simulate must hold floats in [0, 1], but it holds {values.dtype}{span}. Convert it with "
+            "scotopic.io.as_image, and replace NaN."
+        )
+    return np.clip(values, 0.0, 1.0).astype(np.float64)
+
+
+def _as_seed_sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise SettingsError(f"seed must be a whole number, 0 or more, not {seed!r}.")
+    return np.random.SeedSequence(int(seed))
+
+
 def _as_levels(level: ArrayLike) -> NDArray[np.float64]:
     levels = np.asarray(level)
     if levels.dtype.kind not in "fiu" or not np.isfinite(levels).all():
-        raise InputError(f"level: found {levels.dtype} values, expected finite numbers, 0 at black and 1 at white")
+        raise InputError("level must hold finite numbers: 0 is black, 1 is white.")
     return levels.astype(np.float64)

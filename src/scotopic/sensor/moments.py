@@ -1,9 +1,9 @@
-"""Mean and variance of what a sensor records, with clipping and rounding, from the distribution itself.
+"""Mean and variance of recorded values, with clipping and rounding, computed from their distribution.
 
-Before clipping the variance is a straight line in the signal, ``a * signal + b``. With a handful of photons most of
-the noise ends at black or at white: at the paper's alpha = 2 and sigma = 2 the line says a standard deviation of 1.0 to
-1.22 of full scale, and the file shows 0.41 to 0.45. So the sum over photon counts is carried out: given the count, what
-is read is normal, and a clipped or rounded normal variable has moments in closed form.
+Without clipping the variance is linear in the signal, ``a * signal + b``. With a handful of photons most of the noise
+is clipped to black or white: at the paper's alpha = 2 and sigma = 2 the line gives a standard deviation of 1.0 to 1.22
+of full scale, and recorded values have 0.41 to 0.45. So we sum over the photon counts: given the count, the reading is
+normal, and a clipped or rounded normal variable has moments in closed form.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_COUNTED_UP_TO = 400.0  # mean counts above this are as good as normal: their skewness is below 0.05
+_LARGEST_COUNT = 400.0  # Poisson counts with a larger mean are treated as normal: their skewness is below 0.05
 _EXACT_STEPS = 64  # finer rounding than this is a uniform error, of variance step^2 / 12
-_CURVED_STEPS = 1023  # the grid on which an unrounded signal passes a curved response
-_TABLE = 257  # clean levels that are computed when an image asks for more
+_CURVED_STEPS = 1023  # levels at which an unrounded signal passes a nonlinear response
+_TABLE = 257  # more clean levels than this are interpolated
 
 
 def moments(sensor: Sensor, level: NDArray[np.floating]) -> tuple[Floats, Floats]:
@@ -36,24 +36,23 @@ def moments(sensor: Sensor, level: NDArray[np.floating]) -> tuple[Floats, Floats
     else:
         low, high = max(float(levels.min()), 0.0), max(float(levels.max()), 0.0)
         nodes = np.linspace(low, high, _TABLE)
-        tabled = _exact(sensor, nodes)
-        mean, variance = (np.interp(levels.ravel(), nodes, values) for values in tabled)
+        mean, variance = (np.interp(levels.ravel(), nodes, values) for values in _exact(sensor, nodes))
     return mean.reshape(levels.shape), variance.reshape(levels.shape) / sensor.frames
 
 
 def _exact(sensor: Sensor, levels: Floats) -> tuple[Floats, Floats]:
     mean, variance = np.empty(levels.size), np.empty(levels.size)
     counts = sensor.photons * levels
-    few = counts <= _COUNTED_UP_TO
+    few = counts <= _LARGEST_COUNT
     for chosen in (few, ~few):
         if chosen.any():
-            mean[chosen], variance[chosen] = _mixed(sensor, counts[chosen], counted=chosen is few)
+            mean[chosen], variance[chosen] = _mixture(sensor, counts[chosen], is_counted=chosen is few)
     return mean, variance
 
 
-def _mixed(sensor: Sensor, counts: Floats, counted: bool) -> tuple[Floats, Floats]:
-    """Return the moments of a mixture of normal readings, one for each photon count (or one in all)."""
-    if counted:
+def _mixture(sensor: Sensor, counts: Floats, is_counted: bool) -> tuple[Floats, Floats]:
+    """Return the moments of a mixture of normal readings: one for each photon count, or a single one."""
+    if is_counted:
         most = float(counts.max())
         photons = np.arange(math.ceil(most + 8 * math.sqrt(most) + 12) + 1, dtype=np.float64)
         weights, centers = _poisson(counts, photons), np.broadcast_to(photons, (counts.size, photons.size))
@@ -62,14 +61,14 @@ def _mixed(sensor: Sensor, counts: Floats, counted: bool) -> tuple[Floats, Float
         weights, centers = np.ones((counts.size, 1)), counts[:, None]
         spread = np.sqrt(counts + sensor.read_noise**2)[:, None]
     centers = sensor.black + sensor.gain * centers
-    spread = np.maximum(sensor.gain * spread, 1e-9 * sensor.gain)  # not zero: the formulas divide by it
+    spread = np.maximum(sensor.gain * spread, 1e-9 * sensor.gain)  # the formulas divide by it
     if sensor.response == "linear" and (sensor.steps is None or sensor.steps > _EXACT_STEPS):
         return _clipped(sensor, weights, centers, spread)
     return _rounded(sensor, weights, centers, spread)
 
 
 def _clipped(sensor: Sensor, weights: Floats, centers: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    # About the unclipped mean, so that small variances are no differences of large numbers.
+    # Relative to the unclipped mean, so that a small variance is not the difference of large numbers.
     origin = (weights * centers).sum(axis=1, keepdims=True)
     centers, low, high = centers - origin, sensor.floor - origin, sensor.white - origin
     low_z, high_z = (low - centers) / spread, (high - centers) / spread
@@ -91,10 +90,10 @@ def _rounded(sensor: Sensor, weights: Floats, centers: Floats, spread: Floats) -
     floor, white = (float(end) for end in record([sensor.floor, sensor.white], sensor.response))
     lowest, highest = math.floor(floor * steps), math.ceil(white * steps)
     values = np.clip(np.arange(lowest, highest + 1) / steps, floor, white)
-    # Rounding comes after the response, and the noise before it.
+    # Noise is added before the response, rounding comes after it.
     edges = linearize((np.arange(lowest, highest) + 0.5) / steps, sensor.response)
     shares = np.empty((weights.shape[0], values.size))
-    for node in range(weights.shape[0]):  # node by node: the whole would be nodes x counts x levels
+    for node in range(weights.shape[0]):  # one by one: all at once would take nodes x counts x levels
         reached = normal_cdf((edges[None, :] - centers[node][:, None]) / spread[node])
         shares[node] = np.diff(weights[node] @ reached, prepend=0.0, append=1.0)
     mean = shares @ values
@@ -105,13 +104,11 @@ def _poisson(means: Floats, counts: Floats) -> Floats:
     log_factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
     logs = counts * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None] - log_factorials
     weights = np.exp(logs)
-    shares: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return shares
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _normal_density(z: Floats) -> Floats:
-    density: Floats = np.exp(-0.5 * np.minimum(z * z, 1400.0)) / math.sqrt(2 * math.pi)
-    return density
+    return np.asarray(np.exp(-0.5 * np.minimum(z * z, 1400.0)) / math.sqrt(2 * math.pi))
 
 
 @lru_cache(maxsize=1)
@@ -121,9 +118,9 @@ def _cdf_table() -> tuple[Floats, Floats]:
 
 
 def normal_cdf(z: NDArray[np.floating]) -> Floats:
-    """Return the normal distribution function; NumPy has none, and math.erf takes one number at a time.
+    """Return the normal distribution function, which NumPy lacks.
 
-    Cubic interpolation between tabled values with the density as slope; off by less than 1e-11.
+    Cubic interpolation of a table with the density as slope; the error is below 1e-11.
     """
     nodes, values = _cdf_table()
     width = nodes[1] - nodes[0]
@@ -132,7 +129,5 @@ def normal_cdf(z: NDArray[np.floating]) -> Floats:
     t = position - left
     slopes = width * _normal_density(nodes)
     start, end, rise, fall = values[left], values[left + 1], slopes[left], slopes[left + 1]
-    risen: Floats = start + t * (
-        rise + t * (3 * (end - start) - 2 * rise - fall + t * (2 * (start - end) + rise + fall))
-    )
-    return risen
+    rest = 3 * (end - start) - 2 * rise - fall + t * (2 * (start - end) + rise + fall)
+    return np.asarray(start + t * (rise + t * rest))

@@ -1,7 +1,13 @@
-"""Raw files of cameras (DNG and whatever else LibRaw reads), as light above black: no gamma, no white balance."""
+"""Camera raw files (DNG and whatever else LibRaw reads) as linear light above black: no gamma, no white balance.
+
+The DNG tag NoiseProfile holds pairs (S, O) of ``variance = S * x + O``, for values scaled to black 0 and white 1: one
+pair for all channels or one for each. So there are ``1 / S`` photons at white, and the read noise is ``sqrt(O) / S``
+photons.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -11,11 +17,10 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.pfm import plain_file_size
 from scotopic.optional import import_optional
-from scotopic.sensor.dng import read_dng_noise, sensor_of_dng
 from scotopic.sensor.model import Sensor
-from scotopic.sensor.recording import Recording
+from scotopic.sensor.recording import Recording, rename_colour
 
-#: What becomes of the color mosaic.
+#: Ways to treat the color mosaic.
 COLORS = {
     "binned": "each 2 x 2 cell of the mosaic is one RGB pixel, its two greens averaged; half the size",
     "demosaiced": "missing colors interpolated (LibRaw); full size; noise is correlated between neighbors",
@@ -26,8 +31,12 @@ _NOISE = {
     "demosaiced": "weaker than that of the sensor, correlated between neighbors, and cut off at black",
     "mosaic": "that of the sensor",
 }
+_NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL = 51041, 50714, 50717
+_CFA, _LINEAR_RAW = 32803, 34892  # photometric interpretations of raw images
+_RATIONALS = (5, 10)  # TIFF types: unsigned and signed fractions
 
 
+@rename_colour
 def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
     """Read a raw file as linear light: ``(number - black level) / (white level - black level)``.
 
@@ -36,42 +45,42 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
     path
         DNG, CR2, NEF, ARW, ...
     color
-        ``"binned"``, ``"demosaiced"`` or ``"mosaic"``: see :data:`COLORS`. In the dark the first is the best: it
-        invents nothing, and its pixels' noise is independent. Noise below black is kept, but for ``"demosaiced"``,
-        where LibRaw cuts it off.
+        ``"binned"``, ``"demosaiced"`` or ``"mosaic"``: see :data:`COLORS`. In the dark ``"binned"`` is best: nothing
+        is interpolated, and the noise of its pixels is independent. Noise below black is kept, except by
+        ``"demosaiced"``, for which LibRaw cuts it off.
 
     Returns
     -------
     Recording
-        With the sensor of the file's own noise profile, if it is a DNG file that has one; ``assumed["noise"]`` says how
-        the image's noise differs from it.
+        Its sensor is that of the noise profile, if the file is a DNG that has one. ``assumed["noise"]`` says how the
+        noise of the image differs from it.
 
     Raises
     ------
     InputError
-        The file is no raw file that LibRaw reads, or has a mosaic that cannot be binned.
+        LibRaw cannot read the file, or its mosaic cannot be binned.
     ScotopicError
         rawpy is not installed.
     """
     if color not in COLORS:
-        raise SettingsError(f"color: found {color!r}, expected one of {', '.join(COLORS)}; choose one of these")
+        raise SettingsError(f"color must be one of {', '.join(COLORS)}, not {color!r}.")
     shown = repr(os.fspath(path))
-    rawpy = import_optional("rawpy", "raw", f"reading {shown}")
+    rawpy = import_optional("rawpy", "raw", f"reading the raw file {shown}")
     plain_file_size(path)
     try:
         with rawpy.imread(os.fspath(path)) as raw:
             black = np.asarray(raw.black_level_per_channel, np.float64)
             white = float(raw.white_level)
             if color == "demosaiced":
-                image = _demosaiced(raw, rawpy)
+                image = _demosaic(raw, rawpy)
             else:
-                mosaic = _above_black(raw, black, white, shown)
-                image = mosaic[..., None] if color == "mosaic" else _binned(mosaic, raw, shown)
+                mosaic = _subtract_black(raw, black, white, shown)
+                image = mosaic[..., None] if color == "mosaic" else _bin(mosaic, raw, shown)
     except rawpy.LibRawError as error:
         reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
         raise InputError(
-            f"{shown}: LibRaw found {reason or type(error).__name__}, expected a camera's raw file; convert it to "
-            "DNG or fetch it again"
+            f"LibRaw cannot read {shown}: {reason or type(error).__name__}. Check that it is a complete raw file, or "
+            "convert it to DNG."
         ) from error
     assumed = {
         "file": os.fspath(path),
@@ -81,10 +90,11 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
         "color": f"{color}: {COLORS[color]}",
         "noise": _NOISE[color],
     }
-    return Recording(np.ascontiguousarray(image, np.float32), _sensor(path), assumed)
+    sensor = read_dng_sensor(path) if os.fspath(path).lower().endswith(".dng") else None
+    return Recording(np.ascontiguousarray(image, np.float32), sensor, assumed)
 
 
-def _demosaiced(raw: Any, rawpy: Any) -> NDArray[np.float64]:
+def _demosaic(raw: Any, rawpy: Any) -> NDArray[np.float64]:
     pixels = raw.postprocess(
         gamma=(1, 1),
         output_bps=16,
@@ -92,48 +102,112 @@ def _demosaiced(raw: Any, rawpy: Any) -> NDArray[np.float64]:
         user_wb=[1.0, 1.0, 1.0, 1.0],
         user_flip=0,
         no_auto_bright=True,
-        adjust_maximum_thr=0.0,  # LibRaw would else stretch each picture by its own brightest pixels
+        adjust_maximum_thr=0.0,  # otherwise LibRaw stretches each image by its own brightest pixels
     )
     scaled: NDArray[np.float64] = pixels / 65535.0
     return scaled
 
 
-def _above_black(raw: Any, black: NDArray[np.float64], white: float, shown: str) -> NDArray[np.float64]:
+def _subtract_black(raw: Any, black: NDArray[np.float64], white: float, shown: str) -> NDArray[np.float64]:
+    """Return the mosaic as linear light, 0 at black and 1 at white."""
     pixels = raw.raw_image_visible
     if pixels.ndim != 2:
-        raise InputError(
-            f"{shown}: found {pixels.shape[2]} values per pixel, expected one under a color filter; use "
-            "color='demosaiced'"
-        )
+        raise InputError(f"{shown} has no color mosaic: {pixels.shape[2]} values per pixel. Use color='demosaiced'.")
     filters = raw.raw_colors_visible
     if filters.max() >= black.size or not np.all(black < white):
         raise InputError(
-            f"{shown}: found black {black.tolist()}, white {white:g} and {filters.max() + 1} colors, expected black "
-            "below white and up to four colors; fetch the file again or convert it to DNG"
+            f"The levels in {shown} make no sense: black {black.tolist()}, white {white:g}, {filters.max() + 1} "
+            "colors. The file may be damaged; try to convert it to DNG."
         )
     offsets = black[filters]
     light: NDArray[np.float64] = (pixels - offsets) / (white - offsets)
     return light
 
 
-def _binned(mosaic: NDArray[np.float64], raw: Any, shown: str) -> NDArray[np.float64]:
+def _bin(mosaic: NDArray[np.float64], raw: Any, shown: str) -> NDArray[np.float64]:
     """Return one RGB pixel for each 2 x 2 cell."""
-    pattern = np.asarray(raw.raw_colors_visible[:2, :2])
-    names = [raw.color_desc.decode()[index] for index in pattern.ravel()]
-    repeats = raw.raw_pattern is not None and raw.raw_pattern.shape == (2, 2)
-    if not repeats or sorted(names) != ["B", "G", "G", "R"]:
-        raise InputError(
-            f"{shown}: found a color mosaic that is not of Bayer's 2 x 2 cells, expected red, two greens and blue; "
-            "use color='demosaiced'"
-        )
+    names = [raw.color_desc.decode()[index] for index in np.asarray(raw.raw_colors_visible[:2, :2]).ravel()]
+    is_2x2 = raw.raw_pattern is not None and raw.raw_pattern.shape == (2, 2)
+    if not is_2x2 or sorted(names) != ["B", "G", "G", "R"]:
+        raise InputError(f"{shown} has no Bayer mosaic, so it cannot be binned. Use color='demosaiced'.")
     height, width = (size // 2 * 2 for size in mosaic.shape)
     cells = [mosaic[row:height:2, column:width:2] for row in (0, 1) for column in (0, 1)]
-    under = {color: [cell for cell, name in zip(cells, names, strict=True) if name == color] for color in "RGB"}
-    return np.stack([np.mean(under[color], axis=0) for color in "RGB"], axis=2)
+    by_color = {color: [cell for cell, name in zip(cells, names, strict=True) if name == color] for color in "RGB"}
+    return np.stack([np.mean(by_color[color], axis=0) for color in "RGB"], axis=2)
 
 
-def _sensor(path: str | os.PathLike[str]) -> Sensor | None:
-    """Return the sensor of a DNG file's noise profile, or None: other raw files have none."""
-    if not os.fspath(path).lower().endswith(".dng") or read_dng_noise(path) is None:
+def read_dng_sensor(path: str | os.PathLike[str], channel: int | None = None) -> Sensor | None:
+    """Read the sensor that a DNG file describes, for values as :func:`~scotopic.sensor.raw.read_raw` returns them.
+
+    Parameters
+    ----------
+    path
+        The file.
+    channel
+        Use the noise of this channel; by default the mean of all channels, which differ little.
+
+    Returns
+    -------
+    Sensor or None
+        None if the file has no noise profile.
+
+    Raises
+    ------
+    InputError
+        The file is not a TIFF, or its tags make no sense.
+    SettingsError
+        There is no such channel.
+    """
+    shown = repr(os.fspath(path))
+    tags = _read_tags(path)
+    numbers = tags.get(_NOISE_PROFILE)
+    if numbers is None:
         return None
-    return sensor_of_dng(path)
+    profile = numbers[: numbers.size // 2 * 2].reshape(-1, 2)
+    is_profile = numbers.size > 0 and numbers.size % 2 == 0 and np.isfinite(numbers).all()
+    if not is_profile or np.any(profile[:, 0] <= 0) or np.any(profile[:, 1] < 0):
+        raise InputError(
+            f"The noise profile of {shown} should hold pairs (S, O) with S > 0 and O >= 0, but it holds "
+            f"{numbers.tolist()}. Measure the camera with flat fields instead."
+        )
+    white = float(tags.get(_WHITE_LEVEL, np.array([65535.0])).max())
+    black = float(tags.get(_BLACK_LEVEL, np.array([0.0])).mean())
+    if not 0 <= black < white:
+        raise InputError(f"{shown} gives black level {black} and white level {white}; black must be below white.")
+    if channel is not None and not 0 <= channel < len(profile):
+        raise SettingsError(f"There is no channel {channel} in the noise profile of {shown}, which has {len(profile)}.")
+    slope, offset = profile.mean(axis=0) if channel is None else profile[channel]
+    return Sensor(
+        photons=1 / float(slope),
+        read_noise=math.sqrt(float(offset)) / float(slope),
+        floor=-black / (white - black),  # black is subtracted, and noise below it is kept
+        steps=white - black,
+        source="the DNG file's noise profile",
+    )
+
+
+def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
+    """Return the three tags. Those of the raw image take precedence over those of the whole file."""
+    import tifffile
+
+    found: dict[int, NDArray[np.float64]] = {}
+    try:
+        with tifffile.TiffFile(os.fspath(path)) as file:
+            pages: list[Any] = list(file.pages)
+            pages += [sub for page in pages for sub in (page.pages or [])]
+            for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
+                for code in (_NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL):
+                    if code not in found and code in page.tags:
+                        found[code] = _as_numbers(page.tags[code])
+    except Exception as error:  # a broken file can make tifffile's parser raise anything
+        reason = getattr(error, "strerror", None) or f"it is not a DNG file, or it is damaged ({error!s:.100})"
+        raise InputError(f"{os.fspath(path)!r} cannot be read: {reason}.") from error
+    return found
+
+
+def _as_numbers(tag: Any) -> NDArray[np.float64]:
+    """Return the numbers of a tag. tifffile gives fractions as numerator, denominator, numerator, ..."""
+    values = np.atleast_1d(np.asarray(tag.value, np.float64))
+    if tag.dtype in _RATIONALS:
+        return values[::2] / np.where(values[1::2] == 0, np.nan, values[1::2])
+    return values

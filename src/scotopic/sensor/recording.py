@@ -1,11 +1,14 @@
-"""An image with what is known about how it was recorded, and readers that say what they assumed."""
+"""Recordings: images with what is known about how they were recorded, and the readers that return them."""
 
 from __future__ import annotations
 
+import functools
 import os
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +18,14 @@ from scotopic.io import as_image, read_image
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.response import Response, linearize
 
-#: What cameras call their raw files.
+#: File name extensions of camera raw files.
 RAW_SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
     ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
 )  # fmt: skip
 KINDS = ("auto", "image", "raw", "counts", "bit-planes")
+
+_Reader = TypeVar("_Reader", bound=Callable[..., "Recording"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +37,9 @@ class Recording:
     image
         float32 ``H x W x C``.
     sensor
-        The camera's noise model, where it is known.
+        The noise model of the camera, if it is known.
     assumed
-        What was taken for granted in reading, in words and numbers, for ``report.json``.
+        What the reader assumed, in words and numbers, for ``report.json``.
     """
 
     image: NDArray[np.float32]
@@ -42,7 +47,7 @@ class Recording:
     assumed: dict[str, Any] = field(default_factory=dict)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the image, so that NumPy and :func:`scotopic.match` take a recording for an array."""
+        """Return the image: NumPy and :func:`scotopic.match` accept a recording as an array."""
         wanted = self.image if dtype is None else self.image.astype(dtype, copy=False)
         return wanted.copy() if copy else wanted
 
@@ -51,25 +56,24 @@ class Recording:
         return {**self.assumed, "sensor": None if self.sensor is None else self.sensor.as_dict()}
 
 
+def rename_colour(reader: _Reader) -> _Reader:
+    """Let a reader accept `colour`, the old name of its parameter `color`."""
+
+    @functools.wraps(reader)
+    def renamed(*args: Any, **keywords: Any) -> Recording:
+        if "colour" in keywords:
+            warnings.warn("The parameter 'colour' is now called 'color'.", DeprecationWarning, stacklevel=2)
+            keywords["color"] = keywords.pop("colour")
+        return reader(*args, **keywords)
+
+    return renamed  # type: ignore[return-value]
+
+
 def read_picture(path: str | os.PathLike[str], *, response: Response | None = None) -> Recording:
-    """Read PNG, TIFF, JPEG, PGM/PPM or PFM: values as recorded, over the format's full scale.
+    """Read a PNG, TIFF, JPEG, PGM/PPM or PFM file: values as recorded, divided by the format's full scale.
 
-    Parameters
-    ----------
-    path
-        The file.
-    response
-        Undo this response (``"srgb"``, a gamma). By default values stay as they were recorded: the paper's protocol.
-
-    Returns
-    -------
-    Recording
-        ``assumed`` says over which full scale, and whether anything was linearized.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read as an image.
+    With a `response` (``"srgb"`` or a gamma) they are linearized; by default they stay as recorded, as in the paper.
+    ``assumed`` names the full scale and the response.
     """
     pixels = read_image(path)
     image = as_image(pixels, os.fspath(path))
@@ -85,6 +89,7 @@ def read_picture(path: str | os.PathLike[str], *, response: Response | None = No
     return Recording(image, None, assumed)
 
 
+@rename_colour
 def read_recording(
     path: str | os.PathLike[str],
     kind: str = "auto",
@@ -94,72 +99,71 @@ def read_recording(
     white: float | None = None,
     width: int | None = None,
 ) -> Recording:
-    """Read one view from whatever a camera left.
+    """Read one view from any kind of file that a camera writes.
 
     Parameters
     ----------
     path
-        An image, a camera's raw file, or an ``.npy`` file of photon counts or packed bit planes.
+        An image, a raw file, or an ``.npy`` file of photon counts or packed bit planes.
     kind
-        ``"image"``, ``"raw"``, ``"counts"``, ``"bit-planes"``, or ``"auto"``: by the file's name. Arrays are never
-        guessed: counts and packed bits look alike.
+        ``"image"``, ``"raw"``, ``"counts"``, ``"bit-planes"``, or ``"auto"``: by the file's name. The kind of an array
+        is never guessed, because counts and packed bits look alike.
     response
         Linearize an image: see :func:`read_picture`.
     color
         For raw files: see :func:`~scotopic.sensor.raw.read_raw`.
     white
-        What becomes 1.0: counts per frame, or photons per bit plane. The same for both views of a pair.
+        What becomes 1.0: counts per frame, or photons per bit plane. Use the same for both views of a pair.
     width
-        Of bit planes, where it is not a multiple of 8.
+        Width of bit planes, if it is not a multiple of 8.
 
     Raises
     ------
     InputError, SettingsError
-        The file cannot be read, or it must be said what it is.
+        The file cannot be read, or its `kind` or `white` is missing.
     """
+    from scotopic.sensor.counts import read_counts
+    from scotopic.sensor.raw import read_raw
+    from scotopic.sensor.spad import read_bit_planes
+
+    shown, suffix = repr(os.fspath(path)), Path(path).suffix.lower()
     if kind not in KINDS:
-        raise SettingsError(f"kind: found {kind!r}, expected one of {', '.join(KINDS)}; choose one of these")
-    suffix = Path(path).suffix.lower()
+        raise SettingsError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
     if kind == "auto":
         if suffix in (".npy", ".bin"):
             raise InputError(
-                f"{os.fspath(path)!r}: found an array, expected to be told what it holds; pass kind='counts' (photons "
-                "per pixel) or kind='bit-planes' (packed bits of a SPAD)"
+                f"{shown} is an array, and its name does not tell what it holds. Pass kind='counts' for photons per "
+                "pixel, or kind='bit-planes' for the packed bits of a SPAD."
             )
         kind = "raw" if suffix in RAW_SUFFIXES else "image"
     if kind == "raw":
-        from scotopic.sensor.raw import read_raw
-
         return read_raw(path, color)
+    if kind == "bit-planes":
+        return read_bit_planes(path, width=width, white=white)
     if kind == "counts":
-        from scotopic.sensor.counts import read_counts
-
         if white is None:
             raise SettingsError(
-                f"{os.fspath(path)!r}: found no white for photon counts, expected the count per frame that becomes "
-                "1.0, the same for both views; pass white, see scotopic.sensor.common_white"
+                f"Reading the photon counts {shown} needs white, the count per frame that becomes 1.0. Use the same "
+                "for both views; scotopic.sensor.common_white finds one."
             )
         return read_counts(path, white)
-    if kind == "bit-planes":
-        from scotopic.sensor.spad import read_bit_planes
-
-        return read_bit_planes(path, width=width, white=white)
     return read_picture(path, response=response)
 
 
-def load_array(source: Any, name: str) -> NDArray[Any]:
-    """Return an array from an ``.npy`` file, without pickles and without reading all of it, or the array itself."""
+def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
+    """Return the array that `source` is or that its ``.npy`` file holds, and how to call it in error messages.
+
+    The file is mapped, not read: it may be larger than memory. Pickled objects are refused.
+    """
     if not isinstance(source, str | os.PathLike):
-        return np.asarray(source)
-    shown = f"{name} {os.fspath(source)!r}"
+        return np.asarray(source), f"The array of {what}"
+    title = f"The file of {what} {os.fspath(source)!r}"
     try:
         found = np.load(source, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy's reader of headers lets through whatever its tokenizer raises
+    except Exception as error:  # a broken header can make NumPy's parser raise anything
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InputError(
-            f"{shown}: found no readable array ({reason:.200}), expected an .npy file; save it with numpy.save"
-        ) from error
+        raise InputError(f"{title} is not a readable .npy file ({reason:.200}). Save it with numpy.save.") from error
     if not isinstance(found, np.ndarray):
         found.close()
-        raise InputError(f"{shown}: found an archive of arrays, expected one array; save it with numpy.save")
-    return found
+        raise InputError(f"{title} is an archive of several arrays. Save the one array with numpy.save.")
+    return found, title

@@ -1,7 +1,7 @@
-"""How light becomes a recorded number: linear, sRGB, or a known power.
+"""The response of a camera: how light becomes a recorded value. Linear, sRGB, or a known gamma.
 
-Responses act on values in [0, 1], black to white. Nothing here is applied unasked: a file's values are matched as they
-were recorded unless its reader is told to linearize them.
+Responses act on values in [0, 1], from black to white. They are never applied unasked: an image is matched as it was
+recorded, unless its reader is told to linearize it.
 """
 
 from __future__ import annotations
@@ -17,30 +17,28 @@ Response = str | float  #: ``"linear"``, ``"srgb"``, or gamma: recorded = light 
 
 
 def check_response(response: Response) -> None:
-    """Raise :class:`SettingsError` unless the response is one of those above."""
+    """Raise :class:`SettingsError` if the response is none of those above."""
     if response in ("linear", "srgb"):
         return
-    number = isinstance(response, int | float) and not isinstance(response, bool)
-    if not number or not (float(response) > 0 and math.isfinite(float(response))):
-        raise SettingsError(
-            f"response: found {response!r}, expected 'linear', 'srgb' or a gamma above 0 such as 2.2; choose one"
-        )
+    is_number = isinstance(response, int | float) and not isinstance(response, bool)
+    if not is_number or not 0 < float(response) < math.inf:
+        raise SettingsError(f"response must be 'linear', 'srgb' or a gamma above 0 such as 2.2, not {response!r}.")
 
 
 def linearize(values: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
-    """Undo a response: from what was recorded to light, both in [0, 1].
+    """Undo a response: from recorded values to light, both in [0, 1].
 
     Parameters
     ----------
     values
-        Recorded values, any shape. Below 0, where noise may lie, the curve goes on point-symmetrically.
+        Recorded values, any shape. For values below 0, as noise may make them, the curve is point-symmetric.
     response
         ``"srgb"`` (IEC 61966-2-1), a gamma, or ``"linear"``, which changes nothing.
 
     Returns
     -------
     ndarray of float64
-        Light, of the shape of `values`.
+        Light, with the shape of `values`.
 
     Raises
     ------
@@ -65,14 +63,14 @@ def linearize(values: ArrayLike, response: Response = "srgb") -> NDArray[np.floa
 
 
 def record(light: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
-    """Apply a response: from light to what is recorded. The inverse of :func:`linearize`."""
+    """Apply a response: from light to recorded values. The inverse of :func:`linearize`."""
     check_response(response)
     values = np.asarray(light, np.float64)
     if response == "linear":
         return values.copy()
     size = np.abs(values)
     if response == "srgb":
-        # 0.04045 / 12.92, so that each recorded value has one light; the standard's rounded 0.0031308 leaves a gap.
+        # 0.04045 / 12.92 rather than the standard's rounded 0.0031308, so that the two functions are exact inverses.
         curved = 1.055 * np.maximum(size, 1e-12) ** (1 / 2.4) - 0.055
         recorded = np.where(size <= 0.04045 / 12.92, 12.92 * size, curved)
     else:

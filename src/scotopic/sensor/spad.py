@@ -1,18 +1,17 @@
-"""Bit planes of single-photon cameras: each pixel says whether at least one photon came.
+"""Bit planes of single-photon cameras: a bit is set if at least one photon arrived.
 
-With a flux of ``f`` photons per plane a bit is set with probability ``1 - exp(-f)``. So of ``n`` planes with a share
-``r`` of bits set the flux is ``-log(1 - r)``, with a variance of ``(exp(f) - 1) / n``. A pixel whose bits are all set
-says only that the flux is high: it is given the flux of half a plane without a photon, ``log(2 n)``, and reported.
+With a flux of ``f`` photons per plane a bit is set with probability ``1 - exp(-f)``. If a share ``r`` of the bits of
+``n`` planes is set, the flux is ``-log(1 - r)``, with a variance of ``(exp(f) - 1) / n``. A pixel with all bits set is
+saturated: its flux is only known to be high, and is given as that of half an empty plane, ``log(2 n)``.
 
-Files are those of photoncube: ``.npy``, uint8, ``(planes, H, W / 8)`` or ``(planes, H, W / 8, C)``, eight pixels along
-the width in a byte, the leftmost in its highest bit, as ``numpy.packbits(planes, axis=2)`` makes them. Nothing but
-NumPy is needed to read them. Of raw ``.bin`` files those of PI Imaging's SPAD512 are in this order; SwissSPAD's half
-array has the leftmost pixel in the lowest bit (``bit_order="little"``).
+Files are those of photoncube: ``.npy``, uint8, ``(planes, H, W / 8)`` or ``(planes, H, W / 8, C)``, as
+``numpy.packbits(planes, axis=2)`` makes them: eight pixels along the width in a byte, the leftmost in its highest bit.
+Raw ``.bin`` files of PI Imaging's SPAD512 have the same order; those of SwissSPAD's half array have the leftmost pixel
+in the lowest bit (``bit_order="little"``).
 """
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.pfm import plain_file_size
+from scotopic.sensor.counts import check_white
 from scotopic.sensor.recording import Recording, load_array
 
 Floats = NDArray[np.float64]
 
-_PLANES_AT_ONCE = 64  # unpacked together; bounds the memory
+_PLANES_AT_ONCE = 64  # planes that are unpacked together; bounds the memory
 
 
 def read_bit_planes(
@@ -40,41 +40,43 @@ def read_bit_planes(
     planes: int | None = None,
     bit_order: str = "big",
 ) -> Recording:
-    """Read bit planes and turn them into one image.
+    """Read bit planes as one image.
 
     Parameters
     ----------
     source
         A file as above, a packed uint8 array, or a bool array ``(planes, H, W)``.
     width
-        In pixels, where it is not eight times the packed width.
+        In pixels, if it is not eight times the packed width.
     height
-        In pixels, for ``.bin`` files, which know no shape; they need `width` as well.
+        In pixels. Needed, with `width`, for ``.bin`` files, which do not store their shape.
     white
-        Photons per plane that become 1.0 of an image of flux; the same for both views, see
-        :func:`~scotopic.sensor.common_white`. By default the image is the share of bits set, as recorded: also in
-        [0, 1], the same for both views, and bent only where it is bright.
+        Photons per plane that become 1.0; the image is then the flux. Use the same for both views: see
+        :func:`~scotopic.sensor.common_white`. By default the image is the share of bits set, as recorded. That is in
+        [0, 1] as well, on one scale for both views, and nonlinear only where it is bright.
     dark_flux
-        Dark counts per plane, a number or one for each pixel, taken off the flux.
+        Dark counts per plane, one number or one for each pixel, subtracted from the flux. Needs `white`.
     first, planes
-        Which planes: so many from this one on; by default all.
+        Read this many planes, from this one on; by default all.
     bit_order
         ``"big"``: the leftmost pixel is the highest bit of its byte; ``"little"``: the lowest.
 
     Returns
     -------
     Recording
-        ``assumed`` has the number of planes and the share of pixels that are saturated.
+        ``assumed`` has the number of planes and the percentage of saturated pixels.
 
     Raises
     ------
     InputError
-        Not such a file or array.
+        The file or array does not hold bit planes.
     SettingsError
-        A number that makes no sense.
+        A parameter makes no sense.
     """
-    if white is None and np.any(np.asarray(dark_flux) != 0):
-        raise SettingsError("dark_flux: found one without a white, expected both: it is taken off the flux; pass white")
+    if white is not None:
+        check_white(white, "photons per plane")
+    elif np.any(np.asarray(dark_flux) != 0):
+        raise SettingsError("dark_flux is subtracted from the flux, so it needs white as well.")
     ones, count = count_bits(source, width=width, height=height, first=first, planes=planes, bit_order=bit_order)
     flux, saturated = flux_from_bits(ones, count)
     assumed: dict[str, Any] = {
@@ -89,8 +91,6 @@ def read_bit_planes(
         image = ones / count
         assumed |= {"values": "as recorded: share of the planes in which a photon came", "linearized": None}
     else:
-        if not 0 < white < math.inf:
-            raise SettingsError(f"white: found {white}, expected photons per plane that become 1.0, above 0")
         level = (flux - np.asarray(dark_flux, np.float64)) / white
         image = np.minimum(level, 1.0)
         assumed |= {
@@ -102,14 +102,14 @@ def read_bit_planes(
 
 
 def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the flux in photons per plane, and where it is saturated.
+    """Return the flux in photons per plane, and which pixels are saturated.
 
     Parameters
     ----------
     ones
-        How often each pixel's bit is set.
+        How often the bit of each pixel is set.
     planes
-        In how many planes.
+        The number of planes.
 
     Examples
     --------
@@ -119,14 +119,14 @@ def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.boo
     """
     counts = np.asarray(ones, np.float64)
     if planes < 1 or np.any((counts < 0) | (counts > planes)):
-        raise InputError(f"bits set: found counts outside 0 to {planes}, expected at most one per plane; check planes")
+        raise InputError(f"A pixel of {planes} planes must have 0 to {planes} bits set. Check the number of planes.")
     saturated = counts >= planes
     flux: Floats = -np.log1p(-np.where(saturated, planes - 0.5, counts) / planes) + 0.0  # no minus zero
     return flux, saturated
 
 
 def flux_variance(flux: ArrayLike, planes: int) -> Floats:
-    """Return the variance of a flux that was measured in so many planes, to first order."""
+    """Return the variance, to first order, of a flux measured in this many planes."""
     variance: Floats = np.expm1(np.asarray(flux, np.float64)) / planes
     return variance
 
@@ -140,57 +140,53 @@ def count_bits(
     planes: int | None = None,
     bit_order: str = "big",
 ) -> tuple[NDArray[np.int64], int]:
-    """Return how often each pixel's bit is set, and in how many planes; parameters as of :func:`read_bit_planes`."""
+    """Return how often the bit of each pixel is set, and the number of planes. See :func:`read_bit_planes`."""
     if bit_order not in ("big", "little"):
-        raise SettingsError(f"bit_order: found {bit_order!r}, expected 'big' or 'little'; try 'big'")
-    title = f"bit planes {os.fspath(source)!r}" if isinstance(source, str | os.PathLike) else "bit planes"
-    stack = _as_planes(source, title, width, height)
-    packed = stack.dtype == np.uint8
-    full = stack.shape[2] * (8 if packed else 1)
-    pixels = full if width is None else width
-    if not 0 < pixels <= full or (packed and full - pixels >= 8):
-        raise InputError(
-            f"{title}: found {full} pixels along the packed width, expected {pixels} up to the next multiple of 8; "
-            "correct width"
-        )
+        raise SettingsError(f"bit_order must be 'big' or 'little', not {bit_order!r}.")
+    stack, title = _load_planes(source, width, height)
+    is_packed = stack.dtype == np.uint8
+    stored = stack.shape[2] * (8 if is_packed else 1)
+    pixels = stored if width is None else width
+    if not 0 < pixels <= stored or (is_packed and stored - pixels >= 8):
+        raise InputError(f"{title} stores rows of {stored} pixels, which does not fit a width of {pixels}.")
     if first < 0 or (planes is not None and planes < 1):
-        raise SettingsError(f"planes: found {planes} from {first} on, expected at least one from 0 on; correct them")
+        raise SettingsError(f"first must be 0 or more and planes 1 or more, not {first} and {planes}.")
     stop = stack.shape[0] if planes is None else first + planes
     if stop > stack.shape[0] or first >= stop:
-        raise InputError(
-            f"{title}: found {stack.shape[0]} planes, expected planes {first} to {stop - 1} among them; ask for fewer"
-        )
+        raise InputError(f"{title} has {stack.shape[0]} planes, so planes {first} to {stop - 1} cannot be read.")
     ones = np.zeros((stack.shape[1], pixels, *stack.shape[3:]), np.int64)
     for start in range(first, stop, _PLANES_AT_ONCE):
         block = np.asarray(stack[start : min(start + _PLANES_AT_ONCE, stop)])
-        bits = np.unpackbits(block, axis=2, count=pixels, bitorder=bit_order) if packed else block[:, :, :pixels]  # type: ignore[call-overload]
+        bits = np.unpackbits(block, axis=2, count=pixels, bitorder=bit_order) if is_packed else block[:, :, :pixels]  # type: ignore[call-overload]
         ones += bits.sum(axis=0, dtype=np.int64)
     return ones, stop - first
 
 
-def _as_planes(source: Any, title: str, width: int | None, height: int | None) -> NDArray[Any]:
+def _load_planes(source: Any, width: int | None, height: int | None) -> tuple[NDArray[Any], str]:
+    """Return the planes, packed or bool, and how to call them in error messages."""
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".bin":
-        stack = _as_raw_planes(source, title, width, height)
+        stack, title = _map_raw_planes(source, width, height)
     else:
-        stack = load_array(source, "bit planes")
-    fits = stack.ndim == 3 or (stack.ndim == 4 and stack.shape[3] in (1, 3))
-    if stack.dtype not in (np.uint8, np.bool_) or not fits or stack.size == 0:
+        stack, title = load_array(source, "bit planes")
+    is_stack = stack.ndim == 3 or (stack.ndim == 4 and stack.shape[3] in (1, 3))
+    if stack.dtype not in (np.uint8, np.bool_) or not is_stack or stack.size == 0:
         raise InputError(
-            f"{title}: found {stack.dtype} of shape {stack.shape}, expected packed uint8 (planes, H, W / 8), or bool "
-            "(planes, H, W); pack with numpy.packbits(planes, axis=2)"
+            f"{title} is {stack.dtype} of shape {stack.shape}. It must be uint8 (planes, H, W / 8), as "
+            "numpy.packbits(planes, axis=2) makes it, or bool (planes, H, W)."
         )
     if height is not None and stack.shape[1] != height:
-        raise InputError(f"{title}: found planes {stack.shape[1]} px high, expected {height}; correct height")
-    return stack
+        raise InputError(f"{title} has planes of height {stack.shape[1]}, not {height}.")
+    return stack, title
 
 
-def _as_raw_planes(path: str | os.PathLike[str], title: str, width: int | None, height: int | None) -> NDArray[Any]:
+def _map_raw_planes(path: str | os.PathLike[str], width: int | None, height: int | None) -> tuple[NDArray[Any], str]:
+    shown = repr(os.fspath(path))
     if not (width and height and width > 0 and height > 0):
-        raise SettingsError(f"{title}: found no size, expected width and height, as a .bin file has none; pass both")
+        raise SettingsError(f"The file {shown} does not store its shape. Pass its width and height.")
     size, plane = plain_file_size(path), height * -(-width // 8)
     if size == 0 or size % plane:
         raise InputError(
-            f"{title}: found {size} bytes, expected whole planes of {plane} bytes for {width} x {height} px; correct "
-            "the size or fetch the file again"
+            f"The file {shown} has {size} bytes, which is not a multiple of {plane}, the bytes of a plane of {width} x "
+            f"{height} px. Check width and height, or whether the file is complete."
         )
-    return np.memmap(path, np.uint8, "r", shape=(size // plane, height, plane // height))
+    return np.memmap(path, np.uint8, "r", shape=(size // plane, height, plane // height)), f"The file {shown}"

@@ -98,11 +98,10 @@ def average_over_patches(
     xp = backend.xp
     total = xp.astype(values, xp.float64)
     for axis, length in enumerate(shape):
-        first, last = patches_over(length, values.shape[axis], settings)
+        first, last = patches_over(backend.arange(length), values.shape[axis], settings, xp)
         running = xp.cumulative_sum(total, axis=axis, include_initial=True)
-        weight = backend.asarray((1 / (last + 1 - first)).reshape((-1, 1) if axis == 0 else (1, -1)))
-        after, before = (xp.take(running, backend.asarray(index), axis=axis) for index in (last + 1, first))
-        total = (after - before) * weight
+        weight = xp.reshape(1 / xp.astype(last + 1 - first, xp.float64), (-1, 1) if axis == 0 else (1, -1))
+        total = (xp.take(running, last + 1, axis=axis) - xp.take(running, first, axis=axis)) * weight
     return xp.astype(total, xp.float32)
 
 

@@ -464,13 +464,13 @@ def _gradient(g, t, order, x0, y0, x, y, by_d13, by_d42, n, lift, line_slopes, g
 
 @njit(**_INLINE)
 def _adam(parameters, gradient, first, second, count, rates, adam):
-    """One Adam step on five parameters, in place; ``adam`` holds both betas and epsilon."""
+    """One Adam step on five parameters, in place; ``adam`` holds both betas, both gains and epsilon."""
     for k in range(5):
-        first[k] = adam[0] * first[k] + (1.0 - adam[0]) * gradient[k]
-        second[k] = adam[1] * second[k] + (1.0 - adam[1]) * gradient[k] * gradient[k]
+        first[k] = adam[0] * first[k] + adam[2] * gradient[k]
+        second[k] = adam[1] * second[k] + adam[3] * gradient[k] * gradient[k]
         mean = first[k] / (1.0 - adam[0] ** count)
         spread = math.sqrt(second[k] / (1.0 - adam[1] ** count))
-        parameters[k] -= rates[k] * mean / (spread + adam[2])
+        parameters[k] -= rates[k] * mean / (spread + adam[4])
 
 
 @njit(**_INLINE)

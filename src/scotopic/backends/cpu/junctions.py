@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
+from array_api_compat import numpy as numpy_namespace
 
 from scotopic import constants
+from scotopic.arrays import Namespace
 from scotopic.backends.cpu import junction_kernels as kernels
 from scotopic.patch_grid import patch_axis, patches_over, search_offsets
 from scotopic.settings import JunctionSettings
@@ -17,7 +20,7 @@ def _shape() -> kernels.Shape:
 
 
 def _adam() -> np.ndarray:
-    return np.array([*constants.ADAM_BETAS, constants.ADAM_EPSILON])
+    return np.array([*constants.ADAM_BETAS, *constants.ADAM_GAINS, constants.ADAM_EPSILON])
 
 
 class CpuFit:
@@ -65,6 +68,8 @@ class CpuFit:
 class CpuJunctions:
     """Implements the junctions of :class:`~scotopic.backends.protocol.Backend`."""
 
+    xp = cast(Namespace[np.ndarray], numpy_namespace)
+
     def new_fit(self, planes: np.ndarray, settings: JunctionSettings) -> CpuFit:
         return CpuFit(planes, settings)
 
@@ -93,7 +98,7 @@ class CpuJunctions:
             for top, patches in paint_rows(view_planes, parameters[view], settings):
                 kernels.add_row(patches, settings.patch_size, settings.stride, top, total)
             for axis in (1, 2):
-                first, last = patches_over(total.shape[axis], parameters.shape[axis], settings)
+                first, last = patches_over(np.arange(total.shape[axis]), parameters.shape[axis], settings, self.xp)
                 total /= (last + 1 - first)[:, None] if axis == 1 else last + 1 - first
             maps[view] = total
         return maps

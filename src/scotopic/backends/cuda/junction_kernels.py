@@ -21,7 +21,7 @@ import math
 import triton
 import triton.language as tl
 
-from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, COLOR_FLOOR, DELTA, ETA, LIFT
+from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, ADAM_GAINS, COLOR_FLOOR, DELTA, ETA, LIFT
 
 _TWO_PI = tl.constexpr(2 * math.pi)
 _PI = tl.constexpr(math.pi)
@@ -32,6 +32,7 @@ _SHARP = tl.constexpr((ETA / DELTA) ** 2)
 _STEP_SLOPE = tl.constexpr(1 / (math.pi * ETA))
 _BOUNDARY_SLOPE = tl.constexpr(4 * ETA / DELTA**2)
 _BETA1, _BETA2, _EPSILON = tl.constexpr(ADAM_BETAS[0]), tl.constexpr(ADAM_BETAS[1]), tl.constexpr(ADAM_EPSILON)
+_GAIN1, _GAIN2 = tl.constexpr(ADAM_GAINS[0]), tl.constexpr(ADAM_GAINS[1])
 
 LINES = 14  # of a drawing: two pairs of lines, three coefficients each, and the sign of the pair
 _LINES = tl.constexpr(LINES)
@@ -276,48 +277,18 @@ def search(
         )
         # The target centered on the patch's mean: its sums with p and w shift with it.
         value = _channel_value(
-            tl.sum(p0, 0) - mean0 * total_p,
-            tl.sum(w0, 0) - mean0 * total_w,
-            color_weight,
-            s0,
-            s1,
-            s2,
-            q00,
-            q11,
-            q22,
-            q01,
-            q02,
-            q12,
-        )
+            tl.sum(p0, 0) - mean0 * total_p, tl.sum(w0, 0) - mean0 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
+            q01, q02, q12,
+        )  # fmt: skip
         if CHANNELS == 3:
             value += _channel_value(
-                tl.sum(p1, 0) - mean1 * total_p,
-                tl.sum(w1, 0) - mean1 * total_w,
-                color_weight,
-                s0,
-                s1,
-                s2,
-                q00,
-                q11,
-                q22,
-                q01,
-                q02,
-                q12,
-            )
+                tl.sum(p1, 0) - mean1 * total_p, tl.sum(w1, 0) - mean1 * total_w, color_weight, s0, s1, s2, q00, q11,
+                q22, q01, q02, q12,
+            )  # fmt: skip
             value += _channel_value(
-                tl.sum(p2, 0) - mean2 * total_p,
-                tl.sum(w2, 0) - mean2 * total_w,
-                color_weight,
-                s0,
-                s1,
-                s2,
-                q00,
-                q11,
-                q22,
-                q01,
-                q02,
-                q12,
-            )
+                tl.sum(p2, 0) - mean2 * total_p, tl.sum(w2, 0) - mean2 * total_w, color_weight, s0, s1, s2, q00, q11,
+                q22, q01, q02, q12,
+            )  # fmt: skip
         if COUPLED:
             value += boundary_weight * tl.sum(sb, 0)
         best = k == tl.argmin(tl.where(k < CANDIDATES, value, float("inf")), 0, tie_break_left=True)
@@ -386,11 +357,8 @@ def describe(
     color_map += view * CHANNELS * area + top * width + left
     boundary_map += view * area + top * width + left
 
-    t1, t2, t3 = (
-        tl.load(parameters + 5 * patch),
-        tl.load(parameters + 5 * patch + 1),
-        tl.load(parameters + 5 * patch + 2),
-    )
+    t1, t2 = tl.load(parameters + 5 * patch), tl.load(parameters + 5 * patch + 1)
+    t3 = tl.load(parameters + 5 * patch + 2)
     x0, y0 = tl.load(parameters + 5 * patch + 3).to(REAL), tl.load(parameters + 5 * patch + 4).to(REAL)
     t1, t2, t3, i1, i2, i3 = _sorted_angles(t1, t2, t3)
     t1, t2, t3 = t1.to(REAL), t2.to(REAL), t3.to(REAL)
@@ -559,8 +527,8 @@ def describe(
         slope = tl.where(k == i1, by_1, tl.where(k == i2, by_2, tl.where(k == i3, by_3, tl.where(k == 3, by_x, by_y))))
         slope = slope.to(tl.float64) / n
         here, five = patch * 5 + k, k < 5
-        first = _BETA1 * tl.load(first_moment + here, mask=five, other=0.0) + (1 - _BETA1) * slope
-        second = _BETA2 * tl.load(second_moment + here, mask=five, other=0.0) + (1 - _BETA2) * slope * slope
+        first = _BETA1 * tl.load(first_moment + here, mask=five, other=0.0) + _GAIN1 * slope
+        second = _BETA2 * tl.load(second_moment + here, mask=five, other=0.0) + _GAIN2 * slope * slope
         rate = tl.where(k < 3, tl.load(adam), tl.load(adam + 1))
         unbias_first, unbias_second = tl.load(adam + 2 * count), tl.load(adam + 2 * count + 1)
         change = rate * (first * unbias_first) / (tl.sqrt(second * unbias_second) + _EPSILON)

@@ -1,4 +1,4 @@
-"""The rows of the benchmark table, each under a short spec.
+"""The methods of the benchmark, each under a short spec.
 
 ===========================  ========================================================================================
 spec                         what it is
@@ -17,27 +17,38 @@ spec                         what it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from scotopic.errors import SettingsError
-from scotopic.evaluation.method import Method
-from scotopic.evaluation.methods.classical import Classical
-from scotopic.evaluation.methods.denoise import DENOISERS, DenoisedSgbm
-from scotopic.evaluation.methods.external import External
+from scotopic.evaluation.method import Method, NamedMethod, Predict
+from scotopic.evaluation.methods import external, ours
+from scotopic.evaluation.methods.classical import predict_classical
+from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.networks import load_network
-from scotopic.evaluation.methods.opencv import BlockMatching, CleanSgbm, Sgbm
-from scotopic.evaluation.methods.ours import Ours, ablations_of
+from scotopic.evaluation.methods.opencv import predict_bm, predict_clean_sgbm, predict_sgbm
 from scotopic.evaluation.methods.reported import REPORTED, Reported
 from scotopic.settings import PRESETS
 
-__all__ = ["REPORTED", "Reported", "get_method", "method_specs"]
+__all__ = ["METHODS", "REPORTED", "Reported", "get_method", "method_specs"]
 
-_FAMILIES = ("onnx:FILE.toml", "external:NAME=DIR")
+#: Every method that needs no file, by its spec.
+METHODS: dict[str, Predict] = {
+    f"scotopic:{text}": ours.method_of(text)
+    for preset in PRESETS
+    for text in (preset, *(f"{preset}+{ablation}" for ablation in ours.ablations_of(preset)))
+} | {
+    "opencv:sgbm": predict_sgbm,
+    "opencv:bm": predict_bm,
+    **{f"{name}+sgbm": partial(predict_denoised_sgbm, denoise) for name, denoise in DENOISERS.items()},
+    "classical": predict_classical,
+    "classical+subpixel": partial(predict_classical, subpixel=True),
+    "clean+sgbm": predict_clean_sgbm,
+}
 
 
 def method_specs() -> tuple[str, ...]:
     """Return every spec that needs no file of the user's."""
-    return tuple(_registry())
+    return tuple(METHODS)
 
 
 def get_method(spec: str) -> Method:
@@ -60,51 +71,20 @@ def get_method(spec: str) -> Method:
     SettingsError
         There is no such method, or the settings of a network cannot be used.
     InputError
-        The folder of an external method is missing.
+        The folder of an external method, or the recipe of a network, is missing.
 
     Examples
     --------
     >>> get_method("opencv:sgbm").name
     'opencv-sgbm'
     """
-    registry = _registry()
-    if spec in registry:
-        return registry[spec]()
-    family, colon, rest = spec.partition(":")
-    if colon and family == "scotopic" and "+" in rest:
-        return _ours(rest)
-    method: Method
-    if colon and family == "onnx":
-        method = load_network(rest, get_method)
-    elif colon and family == "external":
-        method = External.from_spec(rest)
-    else:
-        raise SettingsError(
-            f"method: found {spec!r}, expected one of {', '.join((*registry, *_FAMILIES))}; choose one of these"
-        )
-    if method.name in {known.replace(":", "-") for known in registry}:
-        raise SettingsError(f"method {spec!r}: found the name {method.name!r}, which is taken; give it another")
+    family, _, rest = spec.partition(":")
+    if spec in METHODS or (family == "scotopic" and "+" in rest):
+        return NamedMethod(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
+    if family not in ("onnx", "external"):
+        known = ", ".join((*METHODS, "onnx:FILE.toml", "external:NAME=DIR"))
+        raise SettingsError(f"There is no method {spec!r}. Methods are {known}.")
+    method = load_network(rest, get_method) if family == "onnx" else external.method_of(rest)
+    if method.name in {known.replace(":", "-") for known in METHODS}:
+        raise SettingsError(f"Method {spec!r} has the name {method.name!r}, which is taken. Give it another.")
     return method
-
-
-def _registry() -> dict[str, Callable[[], Method]]:
-    """Return what builds each method that needs no file, by spec."""
-    known: dict[str, Callable[[], Method]] = {}
-    for preset in PRESETS:
-        known[f"scotopic:{preset}"] = lambda preset=preset: _ours(preset)  # type: ignore[misc]
-        for ablation in ablations_of(preset):
-            text = f"{preset}+{ablation}"
-            known[f"scotopic:{text}"] = lambda text=text: _ours(text)  # type: ignore[misc]
-    known["opencv:sgbm"] = Sgbm
-    known["opencv:bm"] = BlockMatching
-    for denoiser in DENOISERS:
-        known[f"{denoiser}+sgbm"] = lambda denoiser=denoiser: DenoisedSgbm(denoiser)  # type: ignore[misc]
-    known["classical"] = Classical
-    known["classical+subpixel"] = lambda: Classical(subpixel=True)
-    known["clean+sgbm"] = CleanSgbm
-    return known
-
-
-def _ours(text: str) -> Ours:
-    preset, *ablations = text.split("+")
-    return Ours(preset, tuple(ablations))

@@ -14,12 +14,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.backends.device import cpu_kernels, rest_idle_threads
+from scotopic.backends import cpu_backend
+from scotopic.backends.device import import_kernels
 from scotopic.evaluation.method import Map, Prediction
+from scotopic.evaluation.methods.opencv import lr_difference
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.stages.sgm import DIRECTIONS
+from scotopic.subpixel import parabola_offset
 
 BLUR = 4.0  #: standard deviation of the Gaussian in px
 RADIUS = 7  #: of the window in px
@@ -28,77 +30,48 @@ VOLUME_RANGE = 1024
 _BAND = 40  # lines that share running sums
 
 
-class Classical:
-    """Blur, windowed SSD, per-pixel SGM, left-right check.
+def predict_classical(left: Map, right: Map, scene: Scene, max_disparity: int, *, subpixel: bool = False) -> Prediction:
+    """Match a noisy pair; `subpixel` refines each disparity by the parabola through the path costs around the best."""
+    import cv2
 
-    Parameters
-    ----------
-    subpixel
-        Refine each disparity by the parabola through the sums of path costs around the best.
-    """
+    images = as_image(left, "left"), as_image(right, "right")
+    check_pair(*images, patch_size=1)
+    # OpenCV drops the axis of a single channel.
+    views: list[Map] = [
+        np.asarray(cv2.GaussianBlur(image, (0, 0), BLUR), np.float32).reshape(image.shape) for image in images
+    ]
+    candidates = min(max_disparity, views[0].shape[1])
+    disparity, margin = _match_view(views[0], views[1], candidates, subpixel)
+    # In the mirror the right view is a left one.
+    of_right = _match_view(views[1][:, ::-1], views[0][:, ::-1], candidates, subpixel)[0][:, ::-1]
+    difference = lr_difference(disparity, of_right)
+    confidence = margin / (margin + 8.0 * P1) * np.exp(-np.maximum(difference - 1, 0))
+    kept = (difference <= 1) & (margin > 0)  # without a margin there was nothing to see
+    return Prediction(
+        np.where(kept, disparity, np.float32(np.nan)), np.ascontiguousarray(disparity), confidence.astype(np.float32)
+    )
 
-    def __init__(self, subpixel: bool = False) -> None:
-        self.subpixel = subpixel
-        self.name = "classical+subpixel" if subpixel else "classical"
 
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        import cv2
-
-        images = as_image(left, "left"), as_image(right, "right")
-        check_pair(*images, patch_size=1)
-        # OpenCV drops the axis of a single channel.
-        views: list[Map] = [
-            np.asarray(cv2.GaussianBlur(image, (0, 0), BLUR), np.float32).reshape(image.shape) for image in images
-        ]
-        candidates = min(max_disparity, views[0].shape[1])
-        disparity, margin = self._match_view(views[0], views[1], candidates)
-        # In the mirror the right view is a left one.
-        of_right = self._match_view(views[1][:, ::-1], views[0][:, ::-1], candidates)[0][:, ::-1]
-
-        landing = np.arange(disparity.shape[1]) - np.rint(disparity).astype(np.int64)
-        difference = np.abs(disparity - np.take_along_axis(of_right, np.maximum(landing, 0), axis=1))
-        difference[landing < 0] = np.inf
-        clarity = margin / (margin + 8.0 * P1)
-        confidence = clarity * np.exp(-np.maximum(difference - 1, 0))
-        kept = (difference <= 1) & (margin > 0)  # without a margin there was nothing to see
-        return Prediction(
-            np.where(kept, disparity, np.float32(np.nan)),
-            np.ascontiguousarray(disparity),
-            confidence.astype(np.float32),
-        )
-
-    def _match_view(self, view: Map, other: Map, candidates: int) -> tuple[Map, NDArray[np.int64]]:
-        """Return the disparity and the margin of each pixel of a view whose partners lie to the left."""
-        engine = cpu_kernels("matching")
-        volume = scale_costs(ssd_volume(view, other, candidates))
-        penalties = np.full(volume.shape[:2], P2, np.int32)
-        total = engine.aggregate(volume, penalties, P1, np.array(DIRECTIONS, np.int64))
-        best, margin = engine.select(total)
-        disparity = best.astype(np.float32)
-        if self.subpixel:
-            disparity += parabola_offset(total, best)
-        return disparity, margin
+def _match_view(view: Map, other: Map, candidates: int, subpixel: bool) -> tuple[Map, NDArray[np.int64]]:
+    """Return the disparity and the margin of each pixel of a view whose partners lie to the left."""
+    backend = cpu_backend()
+    volume = scale_costs(ssd_volume(view, other, candidates))
+    penalties = np.full(volume.shape[:2], P2, np.int32)
+    total = backend.aggregate(volume, penalties, P1)
+    best, margin = backend.select(total)
+    disparity = best.astype(np.float32)
+    return (disparity + offset_of_minimum(total, best) if subpixel else disparity), margin
 
 
 def ssd_volume(view: Map, other: Map, candidates: int, radius: int = RADIUS) -> Map:
-    """Return the mean squared difference of windows, ``(H, W, D)``.
+    """Return the mean squared difference of windows, ``(H, W, D)``, their edges replicated.
 
-    Parameters
-    ----------
-    view, other
-        ``(H, W, C)`` float32; the partner of column ``x`` at disparity ``d`` is column ``max(x - d, 0)``.
-    candidates
-        ``D``.
-    radius
-        Of the window; edges are replicated.
+    `view` and `other` are ``(H, W, C)`` float32; the partner of column ``x`` at disparity ``d`` is ``max(x - d, 0)``.
     """
-    rest_idle_threads()
-    from scotopic.evaluation.methods import _cpu
-
+    kernels = import_kernels("scotopic.evaluation._cpu")
     mirrored = np.pad(other[:, ::-1], ((0, 0), (0, candidates - 1), (0, 0)), mode="edge")
     planes = [np.ascontiguousarray(np.moveaxis(image, -1, 0), np.float32) for image in (view, mirrored)]
-    return np.asarray(_cpu.ssd_volume(planes[0], planes[1], candidates, radius, _BAND))
+    return np.asarray(kernels.ssd_volume(planes[0], planes[1], candidates, radius, _BAND))
 
 
 def reference_ssd_volume(view: Map, other: Map, candidates: int, radius: int = RADIUS) -> NDArray[np.float64]:
@@ -122,20 +95,13 @@ def scale_costs(volume: Map) -> NDArray[np.int16]:
     return np.asarray(volume * (np.float32(VOLUME_RANGE) / top), np.int16)
 
 
-def parabola_offset(total: NDArray[np.int32], best: NDArray[np.int64]) -> Map:
-    """Return where the parabola through the best sum and its neighbors is lowest, in ``[-0.5, 0.5]`` px from the best.
+def offset_of_minimum(total: NDArray[np.int32], best: NDArray[np.int64]) -> Map:
+    """Return how far the sum of path costs is lowest from its best candidate, in ``[-0.5, 0.5]`` px.
 
     0 for the first and last candidate, which have one neighbor only.
     """
     candidates = total.shape[2]
     inner = (best > 0) & (best < candidates - 1)
-    at = np.where(inner, best, min(1, candidates - 1))
-
-    def sums(step: int) -> NDArray[np.float64]:
-        near = np.clip(at + step, 0, candidates - 1)[:, :, None]
-        return np.take_along_axis(total, near, axis=2)[:, :, 0].astype(np.float64)
-
-    before, here, after = sums(-1), sums(0), sums(1)
-    curvature = before - 2 * here + after
-    usable = inner & (curvature > 0)
-    return np.where(usable, (before - after) / (2 * np.where(usable, curvature, 1)), 0).astype(np.float32)
+    near = np.clip(best[:, :, None] + np.array((-1, 0, 1)), 0, candidates - 1)
+    before, here, after = np.moveaxis(np.take_along_axis(total, near, axis=2).astype(np.float64), 2, 0)
+    return np.where(inner, parabola_offset(before, here, after), 0).astype(np.float32)

@@ -12,40 +12,29 @@ from collections.abc import Callable
 import numpy as np
 
 from scotopic.evaluation.method import Map, Prediction
-from scotopic.evaluation.methods.extras import import_extra
-from scotopic.evaluation.methods.opencv import as_bytes, match_sgbm
+from scotopic.evaluation.methods.opencv import match_sgbm
 from scotopic.evaluation.scene import Scene
 from scotopic.io import as_image
+from scotopic.optional import import_optional
+from scotopic.preview import as_picture
 
 NLM_STRENGTH = 0.53  #: ``h`` over the noise's standard deviation; weaker leaves holes, stronger flattens structure
 TV_STRENGTH = 2.0  #: weight of the total variation over the noise's standard deviation
 TV_TOLERANCE, TV_ITERATIONS = 1e-5, 300  #: scikit-image's default tolerance stops at such weights after a few steps
 
 
-class DenoisedSgbm:
-    """A denoiser on each view, then :func:`~scotopic.evaluation.methods.opencv.match_sgbm`.
-
-    Parameters
-    ----------
-    denoiser
-        A name in :data:`DENOISERS`.
-    """
-
-    def __init__(self, denoiser: str) -> None:
-        self.denoiser = denoiser
-        self.name = f"{denoiser}+sgbm"
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        denoise = DENOISERS[self.denoiser]
-        views = [denoise(as_image(view, name)) for view, name in ((left, "left"), (right, "right"))]
-        return match_sgbm(views[0], views[1], max_disparity)
+def predict_denoised_sgbm(
+    denoise: Callable[[Map], Map], left: Map, right: Map, scene: Scene, max_disparity: int
+) -> Prediction:
+    """Denoise both views of a noisy pair, then match them by SGBM."""
+    views = [denoise(as_image(view, name)) for view, name in ((left, "left"), (right, "right"))]
+    return match_sgbm(views[0], views[1], max_disparity)
 
 
 def estimate_noise(image: Map) -> float:
     """Return the standard deviation of an image's noise, mean over its channels.
 
-    The mask answers nothing on an image that is linear along either axis, so what is left of most scenes is noise.
+    The mask gives 0 on an image that is linear along either axis, so what remains of most scenes is noise.
 
     References
     ----------
@@ -54,11 +43,10 @@ def estimate_noise(image: Map) -> float:
     import cv2
 
     mask = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
-    answers = [
-        np.abs(cv2.filter2D(np.ascontiguousarray(image[:, :, c]), -1, mask)).mean() for c in range(image.shape[2])
-    ]
+    planes = (np.ascontiguousarray(image[:, :, c]) for c in range(image.shape[2]))
+    responses = [np.abs(cv2.filter2D(plane, -1, mask)).mean() for plane in planes]
     # The mask's weights have the norm 6, and a normal variable the mean magnitude sqrt(2 / pi).
-    return float(np.sqrt(np.pi / 2) / 6 * np.mean(answers))
+    return float(np.sqrt(np.pi / 2) / 6 * np.mean(responses))
 
 
 def denoise_nlm(image: Map) -> Map:
@@ -66,7 +54,7 @@ def denoise_nlm(image: Map) -> Map:
     import cv2
 
     strength = NLM_STRENGTH * 255 * estimate_noise(image)
-    pixels = as_bytes(image)
+    pixels = as_picture(image)
     if pixels.ndim == 2:
         found = cv2.fastNlMeansDenoising(pixels, None, strength, 7, 21)
     else:
@@ -77,7 +65,7 @@ def denoise_nlm(image: Map) -> Map:
 
 def denoise_tv(image: Map) -> Map:
     """Denoise by total variation (Chambolle's algorithm of scikit-image)."""
-    restoration = import_extra("skimage.restoration", "tv+sgbm")
+    restoration = import_optional("skimage.restoration", "bench", "method tv+sgbm")
     weight = TV_STRENGTH * estimate_noise(image)
     if weight == 0:  # a division by it follows
         return image
@@ -89,8 +77,8 @@ def denoise_tv(image: Map) -> Map:
 
 def denoise_wavelet(image: Map) -> Map:
     """Denoise by soft BayesShrink thresholds on scikit-image's wavelets, which need PyWavelets."""
-    restoration = import_extra("skimage.restoration", "wavelet+sgbm")
-    import_extra("pywt", "wavelet+sgbm")
+    restoration = import_optional("skimage.restoration", "bench", "method wavelet+sgbm")
+    import_optional("pywt", "bench", "method wavelet+sgbm")
     # Our estimate of the noise rather than its own, so that all denoisers here start from the same.
     found = restoration.denoise_wavelet(image, sigma=estimate_noise(image), wavelet="db2", channel_axis=-1)
     return np.asarray(np.clip(found, 0, 1), np.float32)

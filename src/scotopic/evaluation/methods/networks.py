@@ -6,13 +6,13 @@
     layout = "NCHW"            # or "NHWC"
     channels = "RGB"           # or "BGR", "gray"
     range = [0, 255]           # what black and white become
-    mean = [0.0]               # then taken away and divided by: one value, or one per channel
+    mean = [0.0]               # then subtracted, and divided by std: one value, or one per channel
     std = [1.0]
-    multiple = 32              # both sides are padded to it by replication, on the right and below
+    multiple = 32              # sides are padded to multiples of it by replication, on the right and below
     sign = 1                   # -1 where the network gives x_right - x_left
-    scale = 1.0                # times the output is px
+    scale = 1.0                # the output times this is in px
     output = "disparity"       # which output; the first without it
-    confidence = "certainty"   # an output that says how sure each pixel is (optional)
+    confidence = "certainty"   # an output with the confidence of each pixel (optional)
     sparse = "scotopic:paper"  # completion only: the method whose answers are completed
     denoiser = "nlm"           # completion only: for its left image
 
@@ -28,34 +28,55 @@ outside the range of candidates stay: dropping them would flatter the network.
 
 from __future__ import annotations
 
-import math
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.method import Map, Method, Prediction
-from scotopic.evaluation.methods.denoise import DENOISERS
+from scotopic.errors import InputError, ScotopicError, SettingsError
+from scotopic.evaluation import toml_files as toml
+from scotopic.evaluation.method import Map, Method, NamedMethod, Predict, Prediction
+from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.external import NAME, fill_confidence
-from scotopic.evaluation.methods.extras import import_extra
-from scotopic.evaluation.methods.opencv import agreement, agreement_around, match_sgbm
+from scotopic.evaluation.methods.opencv import lr_confidence
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
+from scotopic.optional import import_optional
 
-KINDS = ("stereo", "denoiser", "completion")
-_INPUTS = {"stereo": 2, "denoiser": 1, "completion": 2}
+_INPUTS = {"stereo": 2, "denoiser": 1, "completion": 2}  # of the model, by kind
+_CHECKS: dict[str, toml.Check] = {
+    "model": toml.TEXT,
+    "kind": toml.one_of(*_INPUTS),
+    "name": (
+        lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
+        "letters, digits, blanks and ._+-, beginning with a letter or digit",
+    ),
+    "layout": toml.one_of("NCHW", "NHWC"),
+    "channels": toml.one_of("RGB", "BGR", "gray"),
+    "range": (
+        lambda value: toml.list_of(toml.NUMBER)[0](value) and len(value) == 2 and value[0] != value[1],
+        "two different numbers, for black and white",
+    ),
+    "mean": toml.list_of(toml.NUMBER),
+    "std": toml.list_of((lambda value: toml.is_number(value) and value != 0, "a number other than 0")),
+    "multiple": toml.whole(1, 4096),
+    "sign": toml.one_of(1, -1),
+    "scale": toml.POSITIVE,
+    "output": toml.TEXT,
+    "confidence": toml.TEXT,
+    "sparse": toml.TEXT,
+    "denoiser": toml.one_of(*DENOISERS),
+}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the TOML file says; see the head of this module."""
+    """The content of the TOML file; see the head of this module."""
 
     model: Path
     kind: str
@@ -73,102 +94,78 @@ class Recipe:
     sparse: str = "scotopic:paper"
     denoiser: str = "nlm"
 
+    @property
+    def planes(self) -> int:
+        """Number of channels of the network's image."""
+        return 1 if self.channels == "gray" else 3
 
-def load_network(file: str, find_method: Callable[[str], Method]) -> Method:
-    """Return the method that a TOML file describes.
 
-    Parameters
-    ----------
-    file
-        Path of the TOML file.
-    find_method
-        Finds the sparse method of a completion by its spec.
+def load_network(file: str, find_method: Callable[[str], Method]) -> NamedMethod:
+    """Return the method that a TOML file describes; `find_method` finds the sparse method of a completion by its spec.
 
     Raises
     ------
+    InputError
+        The file is missing or not TOML.
     SettingsError
-        The file is missing or no TOML, has a key that is unknown or a value that makes no sense, or names a model that
-        is not there; the message names file and key.
+        It has an unknown key or a value that makes no sense, or names a model that is not there.
     """
     recipe = read_recipe(Path(file))
+    predict: Predict
     if recipe.kind == "stereo":
-        return StereoNetwork(recipe)
-    if recipe.kind == "denoiser":
-        return DenoiserNetwork(recipe)
-    try:
-        return CompletionNetwork(recipe, find_method(recipe.sparse))
-    except (SettingsError, InputError) as error:
-        raise SettingsError(f"{file!r}, key 'sparse': {error}") from error
+        predict = partial(predict_stereo, recipe)
+    elif recipe.kind == "denoiser":
+        predict = partial(predict_denoised_sgbm, partial(denoise, recipe))
+    else:
+        try:
+            predict = partial(predict_completion, recipe, find_method(recipe.sparse))
+        except ScotopicError as error:
+            raise SettingsError(f"The recipe {file!r} names a 'sparse' method that cannot be used. {error}") from error
+    return NamedMethod(recipe.name, predict)
 
 
-class StereoNetwork:
-    """A network that takes a pair and gives disparity."""
+def predict_stereo(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+    """Match a noisy pair by a network that takes a pair and gives disparity."""
+    images = as_image(left, "left"), as_image(right, "right")
+    check_pair(*images, patch_size=1)
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.name = recipe.name
-        self.recipe = recipe
+    def run(left: Map, right: Map) -> tuple[Map, Map | None]:
+        found, confidence = _run(recipe, [_prepare(left, recipe), _prepare(right, recipe)], left.shape)
+        return _in_px(found, recipe), confidence
 
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        images = as_image(left, "left"), as_image(right, "right")
-        check_pair(*images, patch_size=1)
-        disparity, confidence = self._disparity(*images)
-        if confidence is None:
-            of_right = self._disparity(*(np.ascontiguousarray(image[:, ::-1]) for image in images[::-1]))[0][:, ::-1]
-            confidence = agreement_around(agreement(disparity, of_right))
-        return Prediction(disparity, disparity, confidence)
-
-    def _disparity(self, left: Map, right: Map) -> tuple[Map, Map | None]:
-        found, confidence = _run(self.recipe, [_prepare(left, self.recipe), _prepare(right, self.recipe)], left.shape)
-        return _scaled(found, self.recipe), confidence
+    disparity, confidence = run(*images)
+    if confidence is None:
+        mirrored, _ = run(*(np.ascontiguousarray(image[:, ::-1]) for image in images[::-1]))
+        confidence = lr_confidence(disparity, mirrored[:, ::-1])
+    return Prediction(disparity, disparity, confidence)
 
 
-class DenoiserNetwork:
-    """A network that denoises one view at a time, then SGBM."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.name = recipe.name
-        self.recipe = recipe
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        views = [self.denoise(as_image(view, name)) for view, name in ((left, "left"), (right, "right"))]
-        return match_sgbm(views[0], views[1], max_disparity)
-
-    def denoise(self, image: Map) -> Map:
-        """Return an image without its noise, in [0, 1]; gray if the network is."""
-        recipe = self.recipe
-        found, _ = _run(recipe, [_prepare(image, recipe)], image.shape, image_out=True)
-        low, high = recipe.range
-        values = (found * np.array(recipe.std) + np.array(recipe.mean) - low) / (high - low)
-        if recipe.channels == "BGR":
-            values = values[:, :, ::-1]
-        if not np.isfinite(values).all():
-            raise InputError(f"{str(recipe.model)!r}: found NaN or infinity in its image, expected finite values")
-        return np.ascontiguousarray(np.clip(values, 0, 1), np.float32)
+def denoise(recipe: Recipe, image: Map) -> Map:
+    """Return an image without its noise, in [0, 1]; gray if the network is."""
+    found, _ = _run(recipe, [_prepare(image, recipe)], image.shape, image_out=True)
+    low, high = recipe.range
+    values = (found * np.array(recipe.std) + np.array(recipe.mean) - low) / (high - low)
+    if recipe.channels == "BGR":
+        values = values[:, :, ::-1]
+    if not np.isfinite(values).all():
+        raise InputError(f"The image that {str(recipe.model)!r} gives holds NaN or infinity.")
+    return np.ascontiguousarray(np.clip(values, 0, 1), np.float32)
 
 
-class CompletionNetwork:
-    """A network that completes sparse depth with the help of an image."""
-
-    def __init__(self, recipe: Recipe, sparse: Method) -> None:
-        self.name = recipe.name
-        self.recipe = recipe
-        self.sparse = sparse
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        recipe = self.recipe
-        start = self.sparse(left, right, scene, max_disparity)
-        image = as_image(left, "left")
-        known = np.isfinite(start.disparity) & (start.disparity > 0)
-        depth = np.where(known, 1 / np.where(known, start.disparity, 1), 0).astype(np.float32)[:, :, None]
-        guide = _prepare(DENOISERS[recipe.denoiser](image), recipe)
-        found, confidence = _run(recipe, [guide, _batched(depth, recipe)], image.shape)
-        depth_out = _scaled(found, recipe)
-        usable = depth_out > 0
-        disparity = np.where(usable, 1 / np.where(usable, depth_out, 1), np.float32(np.nan))
-        return Prediction(disparity, disparity, fill_confidence(start.confidence) if confidence is None else confidence)
+def predict_completion(
+    recipe: Recipe, sparse: Method, left: Map, right: Map, scene: Scene, max_disparity: int
+) -> Prediction:
+    """Match a noisy pair by a sparse method, and complete its depth by a network that also sees the left image."""
+    start = sparse(left, right, scene, max_disparity)
+    image = as_image(left, "left")
+    known = np.isfinite(start.disparity) & (start.disparity > 0)
+    depth = np.where(known, 1 / np.where(known, start.disparity, 1), 0).astype(np.float32)[:, :, None]
+    guide = _prepare(DENOISERS[recipe.denoiser](image), recipe)
+    found, confidence = _run(recipe, [guide, _as_batch(depth, recipe)], image.shape)
+    depth_out = _in_px(found, recipe)
+    usable = depth_out > 0
+    disparity = np.where(usable, 1 / np.where(usable, depth_out, 1), np.float32(np.nan))
+    return Prediction(disparity, disparity, fill_confidence(start.confidence) if confidence is None else confidence)
 
 
 def _prepare(image: Map, recipe: Recipe) -> Map:
@@ -182,10 +179,10 @@ def _prepare(image: Map, recipe: Recipe) -> Map:
         channels = channels[:, :, ::-1]
     low, high = recipe.range
     values = (low + (high - low) * channels - np.array(recipe.mean)) / np.array(recipe.std)
-    return _batched(values.astype(np.float32), recipe)
+    return _as_batch(values.astype(np.float32), recipe)
 
 
-def _batched(values: Map, recipe: Recipe) -> Map:
+def _as_batch(values: Map, recipe: Recipe) -> Map:
     """Pad ``(H, W, C)`` to the multiple and put it in the network's layout, a batch of one.
 
     On the right and below: columns keep their numbers, and so do disparities.
@@ -196,7 +193,7 @@ def _batched(values: Map, recipe: Recipe) -> Map:
     return np.ascontiguousarray(ordered[None])
 
 
-def _scaled(found: NDArray[Any], recipe: Recipe) -> Map:
+def _in_px(found: NDArray[Any], recipe: Recipe) -> Map:
     values = np.where(np.isfinite(found), found, np.nan) * (recipe.sign * recipe.scale)
     return np.asarray(values[:, :, 0], np.float32)
 
@@ -205,149 +202,90 @@ def _run(
     recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, image_out: bool = False
 ) -> tuple[NDArray[Any], Map | None]:
     """Return the output as ``(H, W, C)`` without padding, and the confidence if the model gives one."""
-    session = _session(str(recipe.model), recipe.model.stat().st_mtime_ns, recipe.name)
+    session = _load_session(str(recipe.model), recipe.model.stat().st_mtime_ns, recipe.name)
     inputs, outputs = session.get_inputs(), [output.name for output in session.get_outputs()]
     if len(inputs) != _INPUTS[recipe.kind]:
         raise SettingsError(
-            f"{str(recipe.model)!r}: found {len(inputs)} inputs, expected {_INPUTS[recipe.kind]} for kind "
-            f"{recipe.kind!r}; export it so, or change 'kind'"
+            f"{str(recipe.model)!r} has {len(inputs)} inputs, but a network of kind {recipe.kind!r} takes "
+            f"{_INPUTS[recipe.kind]}. Change 'kind', or export the model again."
         )
     wanted = [recipe.output or outputs[0], *([recipe.confidence] if recipe.confidence else [])]
     for key, name in zip(("output", "confidence"), wanted, strict=False):
         if name not in outputs:
             raise SettingsError(
-                f"{str(recipe.model)!r}, key {key!r}: found {name!r}, expected one of {', '.join(outputs)}; change it"
+                f"{str(recipe.model)!r} has no output {name!r}, which {key!r} names. Its outputs are "
+                f"{', '.join(outputs)}."
             )
     try:
         found = session.run(wanted, {place.name: array for place, array in zip(inputs, arrays, strict=True)})
     except Exception as error:  # the runtime has a class per failure, none of which it documents
+        shapes = ", ".join(str(array.shape) for array in arrays)
         raise InputError(
-            f"{str(recipe.model)!r}: found {' '.join(str(error).split()):.300}, expected a model that runs on inputs "
-            f"of shape {', '.join(str(array.shape) for array in arrays)}; check 'layout', 'channels' and 'multiple'"
+            f"{str(recipe.model)!r} does not run on inputs of shape {shapes}: {_one_line(error)}. toml.Check 'layout', "
+            "'channels' and 'multiple'."
         ) from error
-    maps = [_cropped(values, arrays[0], recipe, shape, image_out and i == 0) for i, values in enumerate(found)]
+    maps = [_crop(values, arrays[0], recipe, shape, image_out and i == 0) for i, values in enumerate(found)]
     return maps[0], fill_confidence(maps[1][:, :, 0]) if recipe.confidence else None
 
 
-def _cropped(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ...], image_out: bool) -> NDArray[Any]:
+def _crop(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ...], image_out: bool) -> NDArray[Any]:
     """Return an output as ``(H, W, C)`` without the padding; a map may come with or without axes of length one."""
     height, width = given.shape[2:] if recipe.layout == "NCHW" else given.shape[1:3]
-    channels = (1 if recipe.channels == "gray" else 3) if image_out else 1
+    channels = recipe.planes if image_out else 1
     array = np.asarray(values)
     expected = (1, channels, height, width) if recipe.layout == "NCHW" else (1, height, width, channels)
-    fits = array.shape == expected if channels > 1 else _without_ones(array.shape) == _without_ones(expected)
+
+    def lengths(shape: tuple[int, ...]) -> list[int]:
+        return [length for length in shape if length != 1]
+
+    fits = array.shape == expected if channels > 1 else lengths(array.shape) == lengths(expected)
     if not fits or array.dtype.kind != "f":
         raise InputError(
-            f"{str(recipe.model)!r}: found an output of shape {array.shape} and type {array.dtype}, expected floats of "
-            f"shape {expected}; export it at full size"
+            f"{str(recipe.model)!r} gives {array.dtype} of shape {array.shape}, but must give floats of shape "
+            f"{expected}. Export it at full size."
         )
     array = array.reshape(expected).astype(np.float64)
     ordered: NDArray[Any] = np.moveaxis(array[0], 0, -1) if recipe.layout == "NCHW" else array[0]
     return ordered[: shape[0], : shape[1]]
 
 
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(length for length in shape if length != 1)
-
-
 @lru_cache(maxsize=4)
-def _session(model: str, changed: int, name: str) -> Any:
-    """Load a model once; kept outside the method, so that a method can be sent to another process."""
-    runtime = import_extra("onnxruntime", name)
+def _load_session(model: str, changed: int, name: str) -> Any:
+    """Load a model once, and again when its file has changed."""
+    runtime = import_optional("onnxruntime", "bench", f"method {name!r}")
     available = runtime.get_available_providers()
     providers = [p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available]
     try:
         return runtime.InferenceSession(model, providers=providers)
     except Exception as error:  # as above
-        raise InputError(
-            f"{model!r}: found {' '.join(str(error).split()):.300}, expected a model that onnxruntime can load; export "
-            "it again"
-        ) from error
+        raise InputError(f"onnxruntime cannot load {model!r}: {_one_line(error)}. Export the model again.") from error
+
+
+def _one_line(error: Exception) -> str:
+    return f"{' '.join(str(error).split()):.300}"
 
 
 def read_recipe(file: Path) -> Recipe:
-    """Read and check a TOML file; see the head of this module.
-
-    Raises
-    ------
-    SettingsError
-        Naming file and key.
-    """
-    try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # ValueError: no TOML, or no text
-        raise SettingsError(
-            f"{str(file)!r}: found {error}, expected a TOML file; check the path and the file"
-        ) from error
-    for key in values:
-        if key not in _CHECKS:
-            raise SettingsError(
-                f"{str(file)!r}, key {key!r}: found an unknown key, expected one of {', '.join(_CHECKS)}; change it or "
-                "leave it out"
-            )
-    for key in ("model", "kind"):
-        if key not in values:
-            raise SettingsError(f"{str(file)!r}, key {key!r}: found none, expected {_CHECKS[key][1]}; add it")
-    chosen: dict[str, Any] = {"name": file.stem} | values
-    for key, value in chosen.items():
-        check, expected = _CHECKS[key]
-        if not check(value):
-            raise SettingsError(f"{str(file)!r}, key {key!r}: found {value!r}, expected {expected}; change it")
-        if isinstance(value, list):
-            chosen[key] = tuple(float(number) for number in value)
+    """Read and check a TOML file; see the head of this module and :func:`load_network`."""
+    what = f"The recipe {str(file)!r}"
+    values = {"name": file.stem} | toml.read_toml(file, "The recipe")
+    if values.get("channels") == "grey":  # as it was spelled before
+        values["channels"] = "gray"
+    toml.check_keys(what, values, list(_CHECKS), required=("model", "kind"))
+    toml.check_values(what, values, _CHECKS)
+    chosen: dict[str, Any] = {
+        key: tuple(map(float, value)) if isinstance(value, list) else value for key, value in values.items()
+    }
     chosen["model"] = (file.parent / chosen["model"]).resolve()
     if not chosen["model"].is_file():
         raise SettingsError(
-            f"{str(file)!r}, key 'model': found no file {str(chosen['model'])!r}, expected an ONNX model; correct the "
-            "path, which is relative to the TOML file"
+            f"{what}: 'model' names {str(chosen['model'])!r}, which is not there. Paths are relative to the recipe."
         )
     recipe = Recipe(**chosen)
-    planes = 1 if recipe.channels == "gray" else 3
     for key in ("mean", "std"):
-        if len(getattr(recipe, key)) not in (1, planes):
+        count = len(getattr(recipe, key))
+        if count not in (1, recipe.planes):
             raise SettingsError(
-                f"{str(file)!r}, key {key!r}: found {len(getattr(recipe, key))} values, expected 1 or {planes} for "
-                f"channels {recipe.channels!r}; change it"
+                f"{what}: {key!r} must have 1 or {recipe.planes} values for channels {recipe.channels!r}, not {count}."
             )
     return recipe
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_numbers(value: object) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(_is_number(number) for number in value)
-
-
-def _one_of(*choices: object) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value in choices and not isinstance(value, bool), f"one of {', '.join(map(str, choices))}"
-
-
-_TEXT: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str) and value != "", "a name")
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model": (_TEXT[0], "the path of an ONNX model"),
-    "kind": _one_of(*KINDS),
-    "name": (
-        lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
-        "letters, digits, blanks and ._+- from a letter or digit on",
-    ),
-    "layout": _one_of("NCHW", "NHWC"),
-    "channels": _one_of("RGB", "BGR", "gray"),
-    "range": (
-        lambda value: _is_numbers(value) and len(value) == 2 and value[0] != value[1],
-        "two different numbers, for black and white",
-    ),
-    "mean": (_is_numbers, "a list of numbers"),
-    "std": (lambda value: _is_numbers(value) and all(value), "a list of numbers other than 0"),
-    "multiple": (
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4096,
-        "a whole number from 1 to 4096",
-    ),
-    "sign": _one_of(1, -1),
-    "scale": (lambda value: _is_number(value) and value > 0, "a number above 0"),
-    "output": _TEXT,
-    "confidence": _TEXT,
-    "sparse": (_TEXT[0], "the spec of a method"),
-    "denoiser": _one_of(*DENOISERS),
-}

@@ -25,72 +25,57 @@ from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
+from scotopic.preview import as_picture
 
 Bytes = NDArray[np.uint8]
 
 SGBM_BLOCK = 5  #: side of the matched block in px
-BM_BLOCK = 21  #: OpenCV's own default for block matching, which has no smoothness to lean on
+BM_BLOCK = 21  #: OpenCV's own default for block matching, which has no smoothness term to help
 UNIQUENESS = 10  #: the best candidate must be this much (percent) better than the second
-SPECKLE_PIXELS, SPECKLE_RANGE = 100, 2  #: smaller patches of alike disparity are dropped
+SPECKLE_PIXELS, SPECKLE_RANGE = 100, 2  #: smaller patches of similar disparity are dropped
 AGREEMENT_WINDOW = 15  #: side of the window of the confidence in px
 _FIXED_POINT = 16  # OpenCV's disparities are in sixteenths of a pixel
 
 
-class Sgbm:
-    """OpenCV's semi-global block matching on the pair as it is.
-
-    Block 5, ``P1 = 8 C b^2`` and ``P2 = 32 C b^2`` for ``C`` channels and block side ``b`` (OpenCV's own advice),
-    left-right difference up to 1, uniqueness 10 %, speckles below 100 px of range 2 dropped, five directions.
-    """
-
-    def __init__(self) -> None:
-        self.name = "opencv-sgbm"
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        return match_sgbm(left, right, max_disparity)
+def predict_sgbm(left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+    """Match the noisy pair by SGBM."""
+    return match_sgbm(left, right, max_disparity)
 
 
-class CleanSgbm:
-    """SGBM on the clean pair of the scene: what no noise would give."""
-
-    def __init__(self) -> None:
-        self.name = "clean+sgbm"
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match the scene's clean pair; the noisy one is not looked at."""
-        return match_sgbm(scene.left, scene.right, max_disparity)
+def predict_clean_sgbm(left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+    """Match the scene's clean pair by SGBM, a ceiling: the noisy pair is not looked at."""
+    return match_sgbm(scene.left, scene.right, max_disparity)
 
 
-class BlockMatching:
-    """OpenCV's block matching on the gray pair: block 21, filters as for :class:`Sgbm`."""
+def predict_bm(left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+    """Match the gray pair by block matching: block 21, filters as for :func:`match_sgbm`."""
+    import cv2
 
-    def __init__(self) -> None:
-        self.name = "opencv-bm"
+    def build(filtered: bool) -> Any:
+        matcher = cv2.StereoBM.create(_whole_sixteens(max_disparity), BM_BLOCK)
+        matcher.setTextureThreshold(10 if filtered else 0)
+        matcher.setUniquenessRatio(UNIQUENESS if filtered else 0)
+        matcher.setDisp12MaxDiff(1 if filtered else -1)
+        matcher.setSpeckleWindowSize(SPECKLE_PIXELS if filtered else 0)
+        matcher.setSpeckleRange(SPECKLE_RANGE if filtered else 0)
+        return matcher
 
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        import cv2
-
-        def build(filtered: bool) -> Any:
-            matcher = cv2.StereoBM.create(_whole_sixteens(max_disparity), BM_BLOCK)
-            matcher.setTextureThreshold(10 if filtered else 0)
-            matcher.setUniquenessRatio(UNIQUENESS if filtered else 0)
-            matcher.setDisp12MaxDiff(1 if filtered else -1)
-            matcher.setSpeckleWindowSize(SPECKLE_PIXELS if filtered else 0)
-            matcher.setSpeckleRange(SPECKLE_RANGE if filtered else 0)
-            return matcher
-
-        views = [_as_gray(view) for view in _pair_bytes(left, right)]
-        # OpenCV refuses, rather than leaves empty, what holds no block or no column with every candidate.
-        height, width = views[0].shape
-        if min(height, width) <= BM_BLOCK or width <= _whole_sixteens(max_disparity) + BM_BLOCK:
-            return nothing((height, width))
-        return _predict(build, views[0], views[1], max_disparity)
+    views = [
+        view if view.ndim == 2 else np.asarray(cv2.cvtColor(view, cv2.COLOR_RGB2GRAY), np.uint8)
+        for view in _pair_as_bytes(left, right)
+    ]
+    # OpenCV refuses, rather than leaves empty, what holds no block or no column with every candidate.
+    height, width = views[0].shape
+    if min(height, width) <= BM_BLOCK or width <= _whole_sixteens(max_disparity) + BM_BLOCK:
+        return predict_nothing((height, width))
+    return _predict(build, views[0], views[1], max_disparity)
 
 
 def match_sgbm(left: Map, right: Map, max_disparity: int) -> Prediction:
-    """Match a pair by SGBM with the settings of :class:`Sgbm`.
+    """Match a pair by OpenCV's semi-global block matching.
+
+    Block 5, ``P1 = 8 C b^2`` and ``P2 = 32 C b^2`` for ``C`` channels and block side ``b`` (OpenCV's own advice),
+    left-right difference up to 1, uniqueness 10 %, speckles below 100 px of range 2 dropped, five directions.
 
     Parameters
     ----------
@@ -106,7 +91,7 @@ def match_sgbm(left: Map, right: Map, max_disparity: int) -> Prediction:
     """
     import cv2
 
-    views = _pair_bytes(left, right)
+    views = _pair_as_bytes(left, right)
     channels = 1 if views[0].ndim == 2 else views[0].shape[2]
     area = channels * SGBM_BLOCK**2
 
@@ -125,39 +110,37 @@ def match_sgbm(left: Map, right: Map, max_disparity: int) -> Prediction:
         )
 
     if views[0].shape[1] <= _whole_sixteens(max_disparity):
-        return nothing(views[0].shape[:2])
+        return predict_nothing(views[0].shape[:2])
     return _predict(build, *views, max_disparity)
 
 
-def nothing(shape: tuple[int, ...]) -> Prediction:
+def predict_nothing(shape: tuple[int, ...]) -> Prediction:
     """Return the prediction of a method that has no answer anywhere."""
     nowhere = np.full(shape, np.nan, np.float32)
     return Prediction(nowhere, nowhere, np.zeros(shape, np.float32))
 
 
-def agreement(left: Map, right: Map) -> Map:
-    """Return ``exp(-|D_L(x) - D_R(x - D_L(x))|)`` at each left pixel, 0 where there is no such partner.
+def lr_difference(left: Map, right: Map) -> Map:
+    """Return ``|D_L(x) - D_R(x - D_L(x))|`` at each left pixel, infinite where it has no partner.
 
-    Parameters
-    ----------
-    left, right
-        Disparity of each view, NaN where there is none.
+    `left` and `right` are the disparities of each view, NaN where there is none.
     """
     width = left.shape[1]
     landing = np.arange(width) - np.rint(np.nan_to_num(left, nan=0.0, posinf=0.0, neginf=0.0))
     partner = np.clip(landing, 0, width - 1).astype(np.int64)
     difference = np.abs(left - np.take_along_axis(right, partner, axis=1))
-    seen = np.isfinite(difference) & (landing >= 0) & (landing < width)
-    return np.where(seen, np.exp(-np.where(seen, difference, 0)), 0).astype(np.float32)
+    has_partner = np.isfinite(difference) & (landing >= 0) & (landing < width)
+    return np.where(has_partner, difference, np.float32(np.inf))
 
 
-def agreement_around(agreeing: Map) -> Map:
-    """Return the agreement of a pixel times the mean agreement around it: the confidence of this module's head."""
+def lr_confidence(left: Map, right: Map) -> Map:
+    """Return the agreement of the views at each left pixel times the mean agreement around it (see the module)."""
     import cv2
 
+    agreement = np.exp(-lr_difference(left, right)).astype(np.float32)
     window = (AGREEMENT_WINDOW, AGREEMENT_WINDOW)
-    around = cv2.boxFilter(agreeing, -1, window, borderType=cv2.BORDER_REPLICATE)
-    return np.asarray(agreeing * np.maximum(around, 0), np.float32)
+    around = cv2.boxFilter(agreement, -1, window, borderType=cv2.BORDER_REPLICATE)
+    return np.asarray(agreement * np.maximum(around, 0), np.float32)
 
 
 def _predict(build: Callable[[bool], Any], left: Bytes, right: Bytes, max_disparity: int) -> Prediction:
@@ -167,13 +150,13 @@ def _predict(build: Callable[[bool], Any], left: Bytes, right: Bytes, max_dispar
     dense = np.where(np.isnan(answered), dense, answered)
     mirrored_left, mirrored_right = (np.ascontiguousarray(view[:, ::-1]) for view in (left, right))
     of_right = _compute(build(False), mirrored_right, mirrored_left, max_disparity)[:, ::-1]
-    confidence = agreement_around(agreement(dense, of_right)) + np.isfinite(answered)
+    confidence = lr_confidence(dense, of_right) + np.isfinite(answered)
     return Prediction(answered, dense, confidence.astype(np.float32))
 
 
 def _compute(matcher: Any, left: Bytes, right: Bytes, max_disparity: int) -> Map:
     disparity = matcher.compute(left, right).astype(np.float32) / _FIXED_POINT
-    # Below 0 is OpenCV's mark for none; at and beyond the range are candidates that it wanted and we did not.
+    # Below 0 is OpenCV's mark for none; at and beyond the range are candidates that only OpenCV asked for.
     disparity[(disparity < 0) | (disparity >= max_disparity)] = np.nan
     return np.asarray(disparity, np.float32)
 
@@ -182,21 +165,8 @@ def _whole_sixteens(candidates: int) -> int:
     return -(-candidates // 16) * 16
 
 
-def _pair_bytes(left: Map, right: Map) -> tuple[Bytes, Bytes]:
+def _pair_as_bytes(left: Map, right: Map) -> tuple[Bytes, Bytes]:
     """Return a pair as OpenCV takes it: 8 bits, ``(H, W)`` if gray."""
     images = as_image(left, "left"), as_image(right, "right")
     check_pair(*images, patch_size=1)
-    first, second = (as_bytes(image) for image in images)
-    return first, second
-
-
-def _as_gray(view: Bytes) -> Bytes:
-    import cv2
-
-    return view if view.ndim == 2 else np.asarray(cv2.cvtColor(view, cv2.COLOR_RGB2GRAY), np.uint8)
-
-
-def as_bytes(image: Map) -> Bytes:
-    """Return an image in [0, 1] as 8 bits, ``(H, W)`` if it has one channel; what lies outside is clipped."""
-    rounded = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
-    return np.ascontiguousarray(rounded[:, :, 0] if rounded.shape[2] == 1 else rounded)
+    return as_picture(images[0]), as_picture(images[1])

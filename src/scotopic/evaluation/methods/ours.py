@@ -1,23 +1,26 @@
-"""The method of this package, its presets, the ablations of the paper, and those of ``best``.
+"""The method of this package: its presets, and its ablations.
 
 The paper's ablations change the matching only, and nearly all the time goes into the junctions. So those of the last
-pair are kept, and a row that finds them there counts the seconds that they took as its own.
+pair are kept, and a method that reuses them counts the seconds that they took as its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+from functools import partial
 from typing import Any
 
-from scotopic.api import match
+import numpy as np
+
+from scotopic.api import fit_junctions, match
 from scotopic.errors import SettingsError
-from scotopic.evaluation.method import Map, Prediction
+from scotopic.evaluation.method import Map, Predict, Prediction
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair, is_constant
 from scotopic.io import as_image
-from scotopic.settings import PRESETS, JunctionSettings
-from scotopic.stages.junctions.fit import Junctions, fit_junctions
+from scotopic.settings import PRESETS, JunctionMatchingSettings, JunctionSettings
+from scotopic.stages.junctions.fit import Junctions
 
 #: What each ablation of the paper changes in a preset that matches patches.
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -25,7 +28,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "non-symmetric": {"symmetric": False},
     "mask-right": {"mask_right": True},
 }
-#: What each ablation of the evidence changes in a preset that gathers it.
+#: What each ablation of the evidence changes in a preset that matches pixels.
 EVIDENCE_ABLATIONS: dict[str, dict[str, Any]] = {
     "no-cross": {"cross_weight": 0.0},
     "no-junctions": {"junction_weight": 0.0, "cross_weight": 0.0},
@@ -36,68 +39,59 @@ EVIDENCE_ABLATIONS: dict[str, dict[str, Any]] = {
     "no-surfaces": {"surface_passes": 0},
 }
 
-Fields = tuple[Junctions, Junctions]
+Fields = tuple[Junctions[np.ndarray], Junctions[np.ndarray]]
 _last: dict[str, tuple[Fields, float]] = {}  # at most one pair: its key, its junctions and the seconds they took
 
 
-class Ours:
-    """Scotopic with a preset, and with ablations if any.
+def ablations_of(preset: str) -> dict[str, dict[str, Any]]:
+    """Return the ablations that a preset has, with what each changes."""
+    return ABLATIONS if isinstance(PRESETS[preset], JunctionMatchingSettings) else EVIDENCE_ABLATIONS
 
-    Parameters
-    ----------
-    preset
-        A name in :data:`scotopic.PRESETS`.
-    ablations
-        Names in :data:`ABLATIONS`; for ``best`` in :data:`EVIDENCE_ABLATIONS`.
 
-    Notes
-    -----
+def method_of(text: str) -> Predict:
+    """Return the method of ``PRESET`` or ``PRESET+ABLATION...``, or raise :class:`SettingsError`."""
+    preset, *ablations = text.split("+")
+    if preset not in PRESETS:
+        raise SettingsError(
+            f"Method 'scotopic:{text}' has no preset {preset!r}. Presets are {', '.join(PRESETS)}, ablations are added "
+            "as in scotopic:paper+fixed-p2."
+        )
+    known = ablations_of(preset)
+    overrides: dict[str, Any] = {}
+    for ablation in ablations:
+        if ablation not in known or ablations.count(ablation) > 1:
+            raise SettingsError(
+                f"Method 'scotopic:{text}' has the ablation {ablation!r}. Preset {preset!r} takes each of "
+                f"{', '.join(known)} at most once."
+            )
+        overrides |= known[ablation]
+    return partial(predict_ours, preset, overrides)
+
+
+def predict_ours(
+    preset: str, overrides: dict[str, Any], left: Map, right: Map, scene: Scene, max_disparity: int
+) -> Prediction:
+    """Match a noisy pair.
+
     ``dense`` is the disparity of every pixel before masking. ``confidence`` is that of :class:`scotopic.Match`, plus 1
     where the pixel is kept, so that the curve passes through the method's own mask.
     """
-
-    def __init__(self, preset: str, ablations: tuple[str, ...] = ()) -> None:
-        if preset not in PRESETS:
-            raise SettingsError(
-                f"method 'scotopic:{preset}': found preset {preset!r}, expected one of {', '.join(PRESETS)}; choose "
-                "one of these"
-            )
-        self.preset = preset
-        self.name = "+".join((f"scotopic-{preset}", *ablations))
-        self.overrides: dict[str, Any] = {}
-        known = ablations_of(preset)
-        for ablation in ablations:
-            if ablation not in known or ablations.count(ablation) > 1:
-                raise SettingsError(
-                    f"method 'scotopic:{'+'.join((preset, *ablations))}': found ablation {ablation!r}, expected each "
-                    f"of {', '.join(known)} at most once; change it or leave it out"
-                )
-            self.overrides |= known[ablation]
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair."""
-        images = as_image(left, "left"), as_image(right, "right")
-        settings = PRESETS[self.preset].junctions
-        check_pair(*images, settings.patch_size)
-        fits_once = PRESETS[self.preset].evidence is None  # best fits several times, to images that it has transformed
-        options: dict[str, Any] = {"preset": self.preset, **self.overrides}
-        options["max_disparity"] = min(max_disparity, images[0].shape[1])  # a match cannot leave the image
-        seconds = 0.0
-        if fits_once and not any(is_constant(image) for image in images):
-            options["junctions"], seconds = _fields(images, settings)
-        start = time.perf_counter()
-        found = match(*images, **options)
-        seconds += time.perf_counter() - start
-        # What the method keeps is what it trusts most: its mask first, then the rest, each by confidence.
-        return Prediction(found.disparity, found.disparity_all, found.confidence + found.mask, seconds)
+    images = as_image(left, "left"), as_image(right, "right")
+    settings = PRESETS[preset].junctions
+    check_pair(*images, settings.patch_size)
+    # best fits several times, to images that it has transformed
+    fits_once = isinstance(PRESETS[preset], JunctionMatchingSettings)
+    options = {**overrides, "max_disparity": min(max_disparity, images[0].shape[1])}  # a match cannot leave the image
+    seconds = 0.0
+    if fits_once and not any(is_constant(image) for image in images):
+        options["junctions"], seconds = _fit_or_reuse(images, settings)
+    start = time.perf_counter()
+    found = match(*images, preset, **options)
+    seconds += time.perf_counter() - start
+    return Prediction(found.disparity, found.disparity_all, found.confidence + found.mask, seconds)
 
 
-def ablations_of(preset: str) -> dict[str, dict[str, Any]]:
-    """Return the ablations that a preset has."""
-    return ABLATIONS if PRESETS[preset].evidence is None else EVIDENCE_ABLATIONS
-
-
-def _fields(images: tuple[Map, Map], settings: JunctionSettings) -> tuple[Fields, float]:
+def _fit_or_reuse(images: tuple[Map, Map], settings: JunctionSettings) -> tuple[Fields, float]:
     """Return the junctions of a pair, fitted unless they are the last ones, and the seconds that the fit took."""
     digest = hashlib.sha256(repr((settings, images[0].shape)).encode())
     for image in images:

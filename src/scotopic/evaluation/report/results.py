@@ -1,4 +1,4 @@
-"""The records of a folder, sorted: which method has what on which scene, and what is missing."""
+"""The records of a folder, sorted and summarized."""
 
 from __future__ import annotations
 
@@ -9,60 +9,10 @@ from typing import Any
 
 from scotopic.errors import InputError
 from scotopic.evaluation.records import Record
-
-Piece = tuple[str, int]  #: scene and seed
+from scotopic.evaluation.report.summary import Group, Run, Table, tabulate
 
 _DEFAULT_REFERENCE = "scotopic:paper"
 _HEADLINE = 19  # the paper's window
-
-
-@dataclass(frozen=True)
-class Group:
-    """Everything that was run on one data set at one noise level.
-
-    Attributes
-    ----------
-    dataset, photons, read_noise
-        Which.
-    pieces
-        The scenes and seeds that any method has a record of: what a complete method has figures for.
-    records
-        By method and piece; failed ones among them.
-    """
-
-    dataset: str
-    photons: float
-    read_noise: float
-    pieces: tuple[Piece, ...]
-    records: dict[str, dict[Piece, Record]]
-
-    @property
-    def scenes(self) -> list[str]:
-        """Names of the scenes, sorted."""
-        return sorted({scene for scene, _ in self.pieces})
-
-    @property
-    def seeds(self) -> list[int]:
-        """The noise seeds, sorted."""
-        return sorted({seed for _, seed in self.pieces})
-
-    @property
-    def noise(self) -> str:
-        """The noise level in words."""
-        photons = "1 photon" if self.photons == 1 else f"{self.photons:g} photons"
-        return f"{photons}, read noise {self.read_noise:g}"
-
-    def scored(self, method: str) -> dict[Piece, Record]:
-        """Return the records of a method that did not fail."""
-        return {piece: record for piece, record in self.records.get(method, {}).items() if record.error is None}
-
-    def failed(self, method: str) -> dict[Piece, Record]:
-        """Return the records of a method that failed."""
-        return {piece: record for piece, record in self.records.get(method, {}).items() if record.error is not None}
-
-    def missing(self, method: str) -> list[Piece]:
-        """Return the pieces for which a method left nothing at all."""
-        return [piece for piece in self.pieces if piece not in self.records.get(method, {})]
 
 
 @dataclass(frozen=True)
@@ -83,6 +33,8 @@ class Results:
         The K of Bad-K as they are written in records, rising.
     reference
         The method whose coverage the others are matched to, or ``None`` where it has no record.
+    tables
+        One for each group and window, in this order.
     remarks
         What was left out or could not be read, in sentences.
     """
@@ -93,6 +45,7 @@ class Results:
     windows: tuple[int, ...]
     thresholds: tuple[str, ...]
     reference: str | None
+    tables: tuple[Table, ...]
     remarks: tuple[str, ...]
 
     @property
@@ -110,24 +63,22 @@ class Results:
         """The windows that have tables: the headline and the pointwise error, or the narrowest there is."""
         return [self.headline] + [window for window in self.windows[:1] if window != self.headline]
 
+    def by_dataset(self) -> dict[str, list[Group]]:
+        """Return the groups, noise levels rising, by data set."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(group.dataset, []).append(group)
+        return found
+
+    def table(self, group: Group, window: int) -> Table:
+        """Return the table of a group and window."""
+        return next(table for table in self.tables if table.group is group and table.window == window)
+
 
 def read_results(folder: Path) -> Results:
-    """Read every record of a folder.
+    """Read ``records/*.json`` of a folder and, if the benchmark was run by a plan, ``plan.json``; make the tables.
 
-    Parameters
-    ----------
-    folder
-        With ``records/*.json`` and, if the benchmark was run by a plan, ``plan.json``.
-
-    Returns
-    -------
-    Results
-        A record that cannot be read is left out, with a remark.
-
-    Raises
-    ------
-    InputError
-        There is no record, or none with a score or an error.
+    A record that cannot be read is left out, with a remark. Raises :class:`InputError` if there is no record.
     """
     plan, remarks = _read_plan(folder / "plan.json")
     records: list[Record] = []
@@ -139,9 +90,7 @@ def read_results(folder: Path) -> Results:
         except InputError as error:
             remarks.append(str(error).replace(str(path), path.name))
     if not records:
-        raise InputError(
-            f"{str(folder)!r}: found no records of a benchmark, expected records/*.json; run scotopic benchmark first"
-        )
+        raise InputError(f"There are no records of a benchmark in {str(folder)!r}. Run scotopic benchmark first.")
     records, left_out = _one_range_each(records, plan.get("max_disparity"))
     if left_out:
         remarks.append(f"{left_out} records of another disparity range are left out.")
@@ -149,17 +98,12 @@ def read_results(folder: Path) -> Results:
     wanted = [str(plan["matched_to"])] if plan.get("matched_to") else []
     present = {record.task.method for record in records if record.error is None}
     reference = next((name for name in [*wanted, _DEFAULT_REFERENCE] if name in present), None)
-    windows = {int(window) for record in records for window in record.scores}
-    thresholds = {k for record in records for scores in record.scores.values() for k in scores["bad"]}
-    return Results(
-        plan=plan,
-        groups=_groups(records, [str(d.get("kind")) for d in plan.get("datasets", [])]),
-        methods=methods,
-        windows=tuple(sorted(windows)) or (_HEADLINE,),
-        thresholds=tuple(sorted(thresholds, key=float)) or ("1", "3", "5"),
-        reference=reference,
-        remarks=tuple(remarks),
-    )
+    groups = _groups(records, [str(d.get("kind")) for d in plan.get("datasets", [])])
+    windows = tuple(sorted({int(window) for record in records for window in record.scores})) or (_HEADLINE,)
+    known = {k for record in records for scores in record.scores.values() for k in scores["bad"]}
+    thresholds = tuple(sorted(known, key=float)) or ("1", "3", "5")
+    tables = tuple(tabulate(group, w, methods, thresholds, reference) for group in groups for w in windows)
+    return Results(plan, groups, methods, windows, thresholds, reference, tables, tuple(remarks))
 
 
 def _read_plan(path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -168,12 +112,12 @@ def _read_plan(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        return {}, [f"plan.json: found {error!s:.100}, expected the plan that was run; it is not shown."]
-    return (plan, []) if isinstance(plan, dict) else ({}, ["plan.json: found no plan; it is not shown."])
+        return {}, [f"plan.json cannot be read and is not shown: {error!s:.100}."]
+    return (plan, []) if isinstance(plan, dict) else ({}, ["plan.json holds no plan and is not shown."])
 
 
 def _one_range_each(records: list[Record], wanted: int | None) -> tuple[list[Record], int]:
-    """Keep one record of each piece: that of the plan's disparity range, else of the widest."""
+    """Keep one record of each method and run: that of the plan's disparity range, else of the widest."""
     kept: dict[tuple[Any, ...], Record] = {}
     for record in records:
         task = record.task
@@ -197,11 +141,9 @@ def _groups(records: list[Record], datasets: list[str]) -> tuple[Group, ...]:
         sorted_records.setdefault((task.dataset, task.photons, task.read_noise), []).append(record)
     groups = []
     for dataset, photons, read_noise in sorted(sorted_records, key=lambda key: (order.index(key[0]), key[1:])):
-        by_method: dict[str, dict[Piece, Record]] = {}
-        pieces = set()
+        by_method: dict[str, dict[Run, Record]] = {}
         for record in sorted_records[dataset, photons, read_noise]:
-            piece = (record.task.scene, record.task.seed)
-            pieces.add(piece)
-            by_method.setdefault(record.task.method, {})[piece] = record
-        groups.append(Group(dataset, photons, read_noise, tuple(sorted(pieces)), by_method))
+            by_method.setdefault(record.task.method, {})[record.task.scene, record.task.seed] = record
+        runs = sorted({run for by_run in by_method.values() for run in by_run})
+        groups.append(Group(dataset, photons, read_noise, tuple(runs), by_method))
     return tuple(groups)

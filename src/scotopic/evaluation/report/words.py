@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Sequence
 
-from scotopic.evaluation.report.summary import CLASSES, Row, decimals
+from scotopic.evaluation.datasets import DATASETS
+from scotopic.evaluation.report.summary import CLASSES, Mask, Row, decimals
 
 GAP = "\N{EN DASH}"
 
-_NAMES = {
-    "epe": "EPE",
-    "rms": "RMS",
-    "coverage": "Coverage",
-    "aurc": "AURC",
-    "ause": "AUSE",
-}
-DATASETS = {
-    "middlebury2014": "Middlebury 2014",
-    "middlebury2006": "Middlebury 2006",
-    "middlebury2005": "Middlebury 2005",
-    "instereo2k": "InStereo2K",
-    "eth3d": "ETH3D two-view",
-    "kitti2015": "KITTI 2015",
-    "folder": "Own pairs",
-}
-
-
-def escape(text: object) -> str:
-    """Return text for HTML: whatever comes from outside, such as names and the words of errors."""
-    return html.escape(str(text), quote=True)
+_NAMES = {"epe": "EPE", "rms": "RMS", "coverage_percent": "Coverage", "aurc": "AURC", "ause": "AUSE"}
 
 
 def count(number_of: int, what: str) -> str:
@@ -40,6 +21,17 @@ def count(number_of: int, what: str) -> str:
     ('1 scene', '3 scenes')
     """
     return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
+
+
+def shorten(words: Sequence[str], limit: int) -> str:
+    """Return a list in one phrase, cut after some of its entries.
+
+    Examples
+    --------
+    >>> shorten(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    return ", ".join(words[:limit]) + (f" and {len(words) - limit} more" if len(words) > limit else "")
 
 
 def figure_name(name: str) -> str:
@@ -55,12 +47,13 @@ def figure_name(name: str) -> str:
 
 def unit(name: str) -> str:
     """Return the unit of a figure."""
-    return "%" if name == "coverage" or name.startswith("bad-") else "px"
+    return "%" if name == "coverage_percent" or name.startswith("bad-") else "px"
 
 
 def dataset_name(dataset: str) -> str:
-    """Return what a data set is called by people."""
-    return DATASETS.get(dataset, dataset)
+    """Return the title of a data set."""
+    title = DATASETS[dataset].title if dataset in DATASETS else dataset
+    return title[:1].upper() + title[1:]
 
 
 def number(name: str, value: float) -> str:
@@ -68,10 +61,10 @@ def number(name: str, value: float) -> str:
 
     Examples
     --------
-    >>> number("epe", 0.976), number("bad-1", 17.3), number("coverage", 2.82), number("coverage", 66.66)
+    >>> number("epe", 0.976), number("bad-1", 17.3), number("coverage_percent", 2.82), number("coverage_percent", 66.66)
     ('0.98', '17.3', '2.82', '66.7')
     """
-    if name == "coverage":
+    if name == "coverage_percent":
         return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
     return f"{value:.{decimals(name)}f}"
 
@@ -89,14 +82,23 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 99.95 else f"{value:.0f} s"
 
 
-def what_is_lacking(row: Row, pieces: int) -> str:
-    """Return how many results a row rests on and what became of the others; nothing where all are there."""
-    kinds = (("failed", row.failed), ("not run", row.missing), ("without an answer", row.silent))
+def gaps_in_words(row: Row) -> str:
+    """Return how many runs a row rests on and what became of the others; nothing where all are there."""
+    kinds = (("failed", row.failed), ("not run", row.missing), ("without an answer", row.unanswered))
     words = [f"{found} {kind}" for kind, found in kinds if found]
-    return f"{pieces - row.failed - row.missing} of {pieces}: {', '.join(words)}" if words else ""
+    return f"{row.done} of {row.done + row.failed + row.missing}: {', '.join(words)}" if words else ""
 
 
-def classes_in_words() -> str:
+def words_for_gap(row: Row, mask: Mask, name: str) -> str:
+    """Return what stands in place of a figure that a row does not have."""
+    if name == "coverage_percent" and mask == "own" and row.note:
+        return row.note
+    if row.kind == "reported":  # a number on paper has no confidence to match a coverage by
+        return ""
+    return "not reached" if name == "coverage_percent" and mask == "matched" and "epe" in row.own else GAP
+
+
+def coverage_classes() -> str:
     """Return the classes of coverage in one phrase."""
     (sparse, low), (partial, high), (dense, _) = CLASSES
     return f"{sparse} below {low:g} %, {partial} from {low:g} to {high:g} %, {dense} from {high:g} % on"

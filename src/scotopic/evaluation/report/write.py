@@ -1,17 +1,31 @@
-"""Writing the report: the page, and the same numbers for other programs."""
+"""Writing the report: the page, and the same numbers for other programs as JSON, CSV and LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from scotopic.errors import OutputError, ScotopicError
-from scotopic.evaluation.report.exports import as_csv, as_json, as_latex, latex_name
-from scotopic.evaluation.report.gallery import SceneView, chosen_scenes, draw_scene
+from scotopic.errors import OutputError
+from scotopic.evaluation.report.gallery import draw_gallery
 from scotopic.evaluation.report.page import compose
 from scotopic.evaluation.report.results import Results, read_results
-from scotopic.evaluation.report.summary import Mask, Table, tabulate
+from scotopic.evaluation.report.summary import Mask, Row, Table, matched_figures, own_figures
+from scotopic.evaluation.report.words import dataset_name, figure_name
 from scotopic.io import atomic_path
+
+FORMAT = 2  #: version of results.json; 1 said ``coverage`` for ``coverage_percent`` and ``pieces`` for ``runs``
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
 
 
 def write_report(folder: Path, *, gallery_scenes: int = 8) -> Path:
@@ -39,56 +53,155 @@ def write_report(folder: Path, *, gallery_scenes: int = 8) -> Path:
     OutputError
         The folder cannot be written.
     ScotopicError
-        Plotly is not installed.
+        A package of the ``bench`` extra is not installed.
     """
     folder = Path(folder)
-    plotly = _plotly()
     results = read_results(folder)
-    tables = [tabulate(results, group, window) for group in results.groups for window in results.windows]
     files = {
-        "results.json": as_json(results, tables),
+        "results.json": as_json(results),
         "results.csv": as_csv(results),
-        **{f"tables/{name}": text for name, text in _latex(results, tables)},
-        "report.html": compose(results, tables, _scenes(folder, results, gallery_scenes), plotly),
+        **{f"tables/{name}": text for name, text in _latex_files(results)},
+        "report.html": compose(results, list(draw_gallery(folder, results, gallery_scenes))),
     }
     try:
         (folder / "tables").mkdir(exist_ok=True)
     except OSError as error:
-        raise OutputError(
-            f"cannot write to {str(folder / 'tables')!r}: found {error.strerror}, expected a folder; remove what is "
-            "there"
-        ) from error
+        raise OutputError(f"Cannot write to {str(folder / 'tables')!r}: {error.strerror}.") from error
     for name, text in files.items():
         with atomic_path(folder / name) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
     return folder / "report.html"
 
 
-def _plotly() -> str:
-    """The source of plotly's library for browsers."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ScotopicError(
-            "plotly: not installed, expected for the plots of a report; pip install 'scotopic[bench]'"
-        ) from error
-    return str(get_plotlyjs())
+def as_json(results: Results) -> str:
+    """Return every table, and what failed, as JSON.
+
+    An object with ``tables``, each with ``rows`` whose ``own`` and ``matched`` hold ``mean``, ``spread`` (over seeds)
+    and ``runs`` (scenes x seeds) of each figure; and with ``failures``.
+    """
+    content = {
+        "format": FORMAT,
+        "title": results.title,
+        "reference": results.reference,
+        "tables": [
+            {
+                "dataset": table.group.dataset,
+                "photons": table.group.photons,
+                "read_noise": table.group.read_noise,
+                "window": table.window,
+                "scenes": table.group.scenes,
+                "seeds": table.group.seeds,
+                "runs": len(table.group.runs),
+                "rows": [asdict(row) | {"best": sorted(map(list, row.best))} for row in table.rows],
+            }
+            for table in results.tables
+        ],
+        "failures": [
+            {**asdict(record.task), "error": record.error}
+            for group in results.groups
+            for method in results.methods
+            for _, record in sorted(group.failed(method).items())
+        ],
+        "remarks": list(results.remarks),
+    }
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def _scenes(folder: Path, results: Results, limit: int) -> Iterator[SceneView]:
-    """Draw the gallery, one scene after the other: all of them at once would fill the memory of a small machine."""
-    for dataset in dict.fromkeys(group.dataset for group in results.groups):
-        groups = [group for group in results.groups if group.dataset == dataset]
-        for group, scene in chosen_scenes(groups, limit):
-            yield draw_scene(folder, results, group, scene)
+def as_csv(results: Results) -> str:
+    """Return every record as CSV with a header, a line for each window: for a spreadsheet, or a table of one's own.
+
+    What does not exist is empty; a run that failed has one line, with its error.
+    """
+    bad = [f"bad-{k}" for k in results.thresholds]
+    own = ["epe", *bad, "rms", "a50", "a90", "a99", "coverage_percent", "aurc", "ause"]
+    matched = ["epe", *bad, "coverage_percent"]
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    task = ["dataset", "scene", "method", "photons", "read_noise", "seed", "max_disparity"]
+    writer.writerow([*task, "window", *own, *(f"matched-{name}" for name in matched), "seconds", "error"])
+    for group in results.groups:
+        references = group.scored(results.reference) if results.reference else {}
+        for method in results.methods:
+            for run, record in sorted(group.records.get(method, {}).items()):
+                values = asdict(record.task)
+                about = [values[name] for name in task]
+                for window in sorted(map(int, record.scores)):
+                    mine, theirs = own_figures(record, window), matched_figures(record, window, references.get(run))
+                    figures = [mine.get(name) for name in own] + [theirs.get(name) for name in matched]
+                    writer.writerow([*about, window, *figures, record.seconds, ""])
+                if record.error is not None:
+                    writer.writerow([*about, "", *[""] * (len(own) + len(matched)), "", record.error])
+    return file.getvalue()
 
 
-def _latex(results: Results, tables: list[Table]) -> Iterator[tuple[str, str]]:
-    """A LaTeX table for each noise level, window that has tables, and mask."""
-    masks: list[Mask] = ["own", "matched"] if results.reference is not None else ["own"]
-    noises = dict.fromkeys((group.photons, group.read_noise) for group in results.groups)
-    for noise in noises:
+def as_latex(tables: Sequence[Table], mask: Mask) -> str:
+    """Return tables of one noise and window, one for each data set, side by side as in the paper's Table 1.
+
+    The text is a ``tabular`` for the package ``booktabs``: EPE, Bad-K and coverage of each data set.
+    """
+    first = tables[0]
+    width = len(first.columns)
+    heads, rules = [], []
+    for k, table in enumerate(tables):
+        heads.append(rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset_name(table.group.dataset))}}}")
+        rules.append(rf"\cmidrule(lr){{{2 + k * width}-{1 + (k + 1) * width}}}")
+    names = [*(figure_name(name) for name in first.errors), r"Cov.\,\%"]
+    of_what = "each method at its own mask"
+    if mask == "matched":
+        of_what = f"every method at the coverage of {escape_latex(str(first.reference))}"
+    lines = [
+        rf"% {first.group.noise}, W = {first.window}, {of_what}",
+        r"% needs \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{l{'r' * width * len(tables)}}}",
+        r"\toprule",
+        " & ".join(["", *heads]) + r" \\",
+        " ".join(rules),
+        " & ".join(["Method", *names * len(tables)]) + r" \\",
+        r"\midrule",
+    ]
+    order = list(dict.fromkeys((row.kind == "reported", row.method) for table in tables for row in table.rows))
+    for is_reported, method in sorted(order, key=lambda key: key[0]):
+        if is_reported and mask == "matched":
+            continue  # nobody can match the coverage of a number on paper
+        cells = []
+        for table in tables:
+            found = [row for row in table.rows if (row.kind == "reported", row.method) == (is_reported, method)]
+            cells += [_latex_cell(found[0], mask, name) if found else "--" for name in table.columns]
+        name = escape_latex(method) + (r"$^\dagger$" if is_reported else "")
+        lines.append(" & ".join([name, *cells]) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if any(is_reported for is_reported, _ in order) and mask == "own":
+        lines.append(r"% $^\dagger$ as reported by the paper, not run by us")
+    return "\n".join(lines) + "\n"
+
+
+def escape_latex(text: str) -> str:
+    r"""Return text that LaTeX prints as it is.
+
+    Examples
+    --------
+    >>> escape_latex("a_b & 5%")
+    'a\\_b \\& 5\\%'
+    """
+    return re.sub(r"[\\~^&%$#_{}]", lambda sign: _LATEX[sign.group()], re.sub(r"\s+", " ", text))
+
+
+def _latex_cell(row: Row, mask: Mask, name: str) -> str:
+    figure = (row.own if mask == "own" else row.matched).get(name)
+    if figure is None:
+        return escape_latex(row.note) if name == "coverage_percent" and row.note else "--"
+    digits = f"{figure.mean:.2f}"  # as the paper has them
+    return rf"\textbf{{{digits}}}" if (mask, name) in row.best else digits
+
+
+def _latex_files(results: Results) -> Iterator[tuple[str, str]]:
+    """A name and a LaTeX table for each noise level, window that has tables, and mask."""
+    masks: dict[Mask, str] = {"own": "own-mask", "matched": "matched-coverage"}
+    if results.reference is None:
+        del masks["matched"]
+    for photons, noise in dict.fromkeys((group.photons, group.read_noise) for group in results.groups):
         for window in results.shown_windows:
-            alike = [t for t in tables if (t.group.photons, t.group.read_noise) == noise and t.window == window]
-            for mask in masks:
-                yield latex_name(alike[0].group, window, mask), as_latex(alike, mask)
+            groups = [group for group in results.groups if (group.photons, group.read_noise) == (photons, noise)]
+            tables = [results.table(group, window) for group in groups]
+            for mask, kind in masks.items():
+                yield f"{kind}_W{window}_photons{photons:g}_read{noise:g}.tex", as_latex(tables, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +40,12 @@ class Junctions(Generic[Array]):
     boundary_map: Array
     color_map: Array
     settings: JunctionSettings
+
+    @property
+    def colour_map(self) -> Array:
+        """Deprecated: use :attr:`color_map`."""
+        warnings.warn("Junctions.colour_map is now called color_map.", DeprecationWarning, stacklevel=2)
+        return self.color_map
 
     def to_numpy(self) -> Junctions[np.ndarray]:
         """Return the field with NumPy arrays, copied from the GPU if they are there."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scotopic.constants import ADAM_BETAS, ADAM_EPSILON
+from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, ADAM_GAINS
 from scotopic.patch_grid import search_offsets
 from scotopic.settings import JunctionSettings
 from scotopic.stages.junctions.geometry import (
@@ -110,7 +110,7 @@ def adam_step(
 ) -> tuple[Array, Array, Array]:
     """Return parameters and moments after Adam step number ``count``."""
     beta1, beta2 = ADAM_BETAS
-    first = beta1 * first + (1 - beta1) * slope
-    second = beta2 * second + (1 - beta2) * slope**2
+    first = beta1 * first + ADAM_GAINS[0] * slope
+    second = beta2 * second + ADAM_GAINS[1] * slope**2
     change = (first / (1 - beta1**count)) / (np.sqrt(second / (1 - beta2**count)) + ADAM_EPSILON)
     return parameters - rates * change, first, second

@@ -1,0 +1,68 @@
+"""Reading and checking the TOML files that a user writes: plans of a benchmark and recipes for networks."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from scotopic.errors import InputError, SettingsError
+
+Check = tuple[Callable[[Any], bool], str]  #: whether a value is good, and what it must be, in words
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Return the content of a TOML file, or raise :class:`InputError`."""
+    try:
+        return tomllib.loads(path.read_bytes().decode())  # read_text would change the line ends
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{what} {str(path)!r} cannot be read as TOML: {error!s:.150}.") from error
+
+
+def check_keys(what: str, values: Mapping[str, Any], known: Collection[str], required: Collection[str] = ()) -> None:
+    """Raise :class:`SettingsError` if a key is unknown or missing."""
+    for key in values:
+        if key not in known:
+            raise SettingsError(f"{what} has the unknown key {key!r}. Known keys are {', '.join(known)}.")
+    for key in required:
+        if key not in values:
+            raise SettingsError(f"{what} lacks the key {key!r}. Add it.")
+
+
+def check_values(what: str, values: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+    """Raise :class:`SettingsError` if a value is not what its check asks for."""
+    for key, value in values.items():
+        is_good, words = checks[key]
+        if not is_good(value):
+            raise SettingsError(f"{what}: {key!r} must be {words}, not {value!r:.120}.")
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number; ``true`` and ``false`` are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf  # false for NaN
+
+
+TEXT: Check = (lambda value: isinstance(value, str) and value != "", "a text")
+NUMBER: Check = (is_number, "a number")
+POSITIVE: Check = (lambda value: is_number(value) and value > 0, "a number above 0")
+
+
+def whole(low: int, high: float = math.inf) -> Check:
+    """Return the check of a whole number from `low` to `high`."""
+    words = f"a whole number from {low} {'on' if high == math.inf else f'to {high}'}"
+    return lambda value: isinstance(value, int) and is_number(value) and low <= value <= high, words
+
+
+def list_of(check: Check) -> Check:
+    """Return the check of a list with at least one entry, each of which passes a check."""
+    is_good, words = check
+    return lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(map(is_good, value)), (
+        f"a list, each {words}"
+    )
+
+
+def one_of(*choices: object) -> Check:
+    """Return the check of a value that must be one of some."""
+    return lambda value: value in choices and not isinstance(value, bool), f"one of {', '.join(map(str, choices))}"

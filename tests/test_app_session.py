@@ -1,0 +1,268 @@
+"""The web page without a browser: jobs, and what is kept of a visitor for how long."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_visitors import LIMITS, SMALL, match_small_room, session_with_result
+
+import scotopic
+from scotopic.app import html, inputs, work
+from scotopic.app.inputs import OWN, Request
+from scotopic.app.session import Cancelled, Job, Limits, Outcome, Session, Sessions
+from scotopic.errors import InputError, ScotopicError
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    return match_small_room()
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return session_with_result(tmp_path)
+
+
+@pytest.fixture
+def visitor(tmp_path: Path) -> Session:
+    """A visitor who has done nothing yet."""
+    return Session(tmp_path / "session")
+
+
+def test_a_run_gives_what_the_library_gives_for_the_same_pair(outcome: Outcome) -> None:
+    scene = scotopic.render_scene(192, 128)
+    clean = (inputs.to_uint8(view).astype(np.float32) / 255 for view in (scene.left, scene.right))
+    noisy = scotopic.simulate_pair(*clean, photons=2, read_noise=2)
+
+    expected = scotopic.match(*(inputs.to_uint8(view) for view in noisy), preset="fast", max_disparity=32)
+
+    np.testing.assert_array_equal(outcome.match.disparity, expected.disparity)
+    np.testing.assert_array_equal(outcome.truth, scene.disparity_left)
+
+
+@pytest.mark.parametrize("preset", sorted(scotopic.PRESETS))
+def test_every_preset_is_passed_on(visitor: Session, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def note(left: object, right: object, settings: scotopic.Settings, **_: object) -> None:
+        asked.append(settings)
+        raise Cancelled
+
+    monkeypatch.setattr(work, "match", note)
+    with pytest.raises(Cancelled):
+        work.run(visitor, Request(SMALL, preset=preset), Job(), LIMITS)
+
+    assert asked == [scotopic.PRESETS[preset]]
+
+
+def test_a_cancelled_run_stops_at_the_next_report_and_keeps_the_earlier_result(session: Session) -> None:
+    job, earlier, stages = Job(), session.outcome, []
+
+    def cancel_early(stage: str, share: float) -> None:
+        stages.append(stage)
+        if len(stages) == 4:
+            job.cancel()
+
+    with pytest.raises(Cancelled):
+        work.run(session, Request(SMALL, preset="fast", max_disparity=32), job, LIMITS, cancel_early)
+
+    assert len(stages) == 4
+    assert session.outcome is earlier
+
+
+def test_cancelling_ends_a_run_of_minutes_in_the_middle_of_a_stage(visitor: Session) -> None:
+    begun = threading.Event()
+    job = visitor.job = Job()
+
+    def note(stage: str, share: float) -> None:
+        if 0 < share < 1:
+            begun.set()
+
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work.run(visitor, Request("Room (384 x 256)", preset="paper"), job, LIMITS, note)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert begun.wait(120)
+    assert visitor.cancel()
+    thread.join(30)
+
+    assert not thread.is_alive()
+    assert isinstance(raised[0], Cancelled)
+    assert visitor.outcome is None
+
+
+def test_cancelling_reaches_jobs_that_wait_and_not_those_asked_for_later(visitor: Session) -> None:
+    assert not visitor.cancel()
+    visitor.waiting.extend([Job(), Job()])
+    running = visitor.begin()
+
+    assert visitor.cancel()
+    visitor.waiting.append(Job())
+
+    assert running.cancelled
+    assert [visitor.begin().cancelled for _ in range(3)] == [True, False, False]
+
+
+def test_a_result_that_comes_after_the_visitor_has_left_is_dropped(visitor: Session, outcome: Outcome) -> None:
+    visitor.close()
+
+    visitor.keep(outcome)
+
+    assert visitor.outcome is None
+
+
+def test_progress_over_a_run_never_falls_and_ends_at_all_of_it() -> None:
+    job = Job()
+    job.stages = tuple(match_small_room().match.timings)
+    report, shares = job.watch(lambda stage, share: None), []
+    for stage in job.stages:
+        for part in (0.0, 0.5, 1.0):
+            report(stage, part)
+            shares.append(job.total_share)
+
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    report("a stage that is not listed", 0.25)
+    assert job.total_share == 0.25
+
+
+def test_the_stages_of_a_run_come_from_the_pipeline(visitor: Session) -> None:
+    job = Job()
+
+    found = work.run(visitor, Request(SMALL, preset="fast", max_disparity=32), job, LIMITS)
+
+    assert job.stages == tuple(found.match.timings)
+
+
+def test_a_stage_is_called_as_the_pipeline_calls_it() -> None:
+    assert [html.stage_title(name) for name in ("costs left", "SGM")] == ["Costs left", "SGM"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (Request("Cellar"), "no pair 'Cellar'.*Room"),
+        (Request(SMALL, preset="slow"), "'slow'"),
+        (Request(SMALL, min_disparity=20, max_disparity=10), "10.*20"),
+        (Request(SMALL, max_disparity=5000), "0 to 5000 px is too wide.*512 px"),
+        (Request(SMALL, photons=-1.0), "photons"),
+        (Request(OWN), "left and right image is missing"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_in_a_sentence(
+    visitor: Session, request_: Request, message: str
+) -> None:
+    with pytest.raises(ScotopicError, match=message):
+        work.run(visitor, request_, Job(), LIMITS)
+
+
+def test_an_expected_failure_is_told_in_its_own_words_and_others_in_neutral_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.ERROR, "scotopic.app"):
+        assert work.error_message(InputError("The left image\n is missing.")) == "The left image is missing."
+        assert not caplog.records
+        assert work.error_message(RuntimeError("secret /home/me")) == work.INTERNAL_ERROR
+
+    assert "secret" in caplog.text
+    assert "Out of memory" in work.error_message(MemoryError())
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> Iterator[Sessions]:
+    with Sessions(Limits(results=2, idle_seconds=100), tmp_path / "root", clock=lambda: now[0]) as made:
+        now[0] = 0.0
+        yield made
+
+
+now = [0.0]
+
+
+def test_visitors_share_nothing(sessions: Sessions, outcome: Outcome) -> None:
+    one, other = sessions.of("one"), sessions.of("other")
+    one.keep(outcome)
+
+    assert sessions.of("one") is one
+    assert other.outcome is None
+    assert one.token != other.token
+    assert len(one.token) >= 32
+    assert one.folder != other.folder
+    assert sessions.by_token(one.token) is one
+    assert sessions.by_token("one") is None
+
+
+def test_a_visitor_who_leaves_takes_everything_along(sessions: Sessions, outcome: Outcome) -> None:
+    session = sessions.of("one")
+    job = session.job = Job()
+    session.keep(outcome)
+    work.write_file(session, "disparity.pfm")
+
+    sessions.close("one")
+
+    assert job.cancelled
+    assert session.outcome is None
+    assert not session.folder.exists()
+    assert sessions.by_token(session.token) is None
+    assert len(sessions) == 0
+    sessions.close("one")  # twice does no harm
+
+
+def test_a_visitor_who_is_not_heard_of_is_forgotten(sessions: Sessions) -> None:
+    quiet, lively = sessions.of("quiet"), sessions.of("lively")
+    now[0] = 90.0
+    sessions.by_token(lively.token)
+    now[0] = 110.0
+
+    sessions.of("third")
+
+    assert quiet.closed
+    assert not lively.closed
+
+
+def test_of_many_results_the_ones_looked_at_last_are_kept(sessions: Sessions, outcome: Outcome) -> None:
+    made = []
+    for time_, key in enumerate("abc"):
+        now[0] = float(time_)
+        made.append(sessions.of(key))
+        made[-1].keep(outcome)
+    now[0] = 10.0
+    sessions.by_token(made[0].token)
+
+    sessions.free_memory()
+
+    assert [each.outcome is None for each in made] == [False, True, False]
+    with pytest.raises(InputError, match="dropped to make room"):
+        work.describe_coverage(made[1])
+
+
+def test_at_the_end_no_folder_is_left(tmp_path: Path, outcome: Outcome) -> None:
+    with Sessions(root=tmp_path / "root") as made:
+        for key in "ab":
+            made.of(key).keep(outcome)
+            work.write_file(made.of(key), "disparity.npz")
+        assert made.root.exists()
+
+    assert not made.root.exists()
+
+
+def test_the_folder_of_all_is_private(tmp_path: Path) -> None:
+    made = Sessions()
+    try:
+        assert made.root.stat().st_mode & 0o077 == 0
+    finally:
+        shutil.rmtree(made.root)

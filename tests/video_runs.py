@@ -1,0 +1,95 @@
+"""Running ``scotopic video`` in the tests, and small videos to run it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import command_line
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from typer.testing import Result
+
+import scotopic
+from scotopic.io import read_npz, write_png
+from scotopic.result import Match
+from scotopic.sensor import simulate_pair, to_uint8
+
+Frame = NDArray[Any]
+
+WIDTH, HEIGHT, COUNT = 96, 63, 4  # an odd height: codecs want even ones
+NAMES = ("f8.png", "f9.png", "f10.png", "f11.png")  # f10 comes before f8 in the order of letters
+SETTINGS: dict[str, Any] = {"max_disparity": 16, "patch_size": 24, "refine_steps": 4}
+SET = ("--max-disparity", 16, "--set", "patch_size=24", "--set", "refine_steps=4", "--device", "cpu")
+OPTIONS = ("--preset", "fast", *SET)
+
+
+def run(*arguments: object) -> Result:
+    return command_line.run("video", *arguments)
+
+
+def succeed(*arguments: object) -> Result:
+    return command_line.succeed("video", *arguments, *OPTIONS)
+
+
+def fail(*arguments: object) -> str:
+    """Run what must fail, and give its line."""
+    return command_line.error_line(run(*arguments, *OPTIONS))
+
+
+def listing(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return found
+
+
+def read_video(path: Path) -> list[Frame]:
+    """Every frame that OpenCV decodes, RGB."""
+    capture = cv2.VideoCapture(str(path))
+    frames = []
+    while (found := capture.read())[0]:
+        frames.append(found[1][:, :, ::-1])
+    capture.release()
+    return frames
+
+
+def write_video(path: Path, frames: Sequence[Frame], codec: str = "MJPG", fps: float = 12.5) -> None:
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), fps, frames[0].shape[1::-1])
+    for frame in frames:
+        writer.write(np.ascontiguousarray(frame[:, :, ::-1]))
+    writer.release()
+
+
+def match_frames(left: Frame | Path, right: Frame | Path) -> Match:
+    return scotopic.match(left, right, preset="fast", device="cpu", **SETTINGS)
+
+
+def assert_maps_of(path: Path, expected: Match) -> None:
+    """The file of a frame holds a match's maps, equal to the bit."""
+    maps = read_npz(path)
+    assert set(maps) == {"disparity", "confidence", "reason", "format"}
+    for name in ("disparity", "confidence", "reason"):
+        values = getattr(expected, name)
+        assert maps[name].dtype == values.dtype
+        assert np.array_equal(maps[name], values, equal_nan=values.dtype.kind == "f"), name
+
+
+def write_source(folder: Path) -> Path:
+    """Write folders left and right of noisy frames; and left.avi and right.avi of them, one row less, at 12.5 fps."""
+    scene = scotopic.render_scene(width=WIDTH, height=HEIGHT)
+    noisy = [simulate_pair(scene.left, scene.right, photons=20, seed=seed) for seed in range(COUNT)]
+    for k, view in enumerate(("left", "right")):
+        (folder / view).mkdir()
+        frames = [to_uint8(pair[k]) for pair in noisy]
+        for name, frame in zip(NAMES, frames, strict=True):
+            write_png(folder / view / name, frame)
+        (folder / view / "notes.txt").write_text("not a frame")
+        (folder / view / ".f0.png").write_text("not a frame")
+        write_video(folder / f"{view}.avi", [frame[:-1] for frame in frames])
+    return folder
