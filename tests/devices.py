@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, why_no_gpu
 
 T = TypeVar("T")
@@ -42,6 +43,11 @@ REAL_GPU = [
     pytest.mark.skipif(WHY_NO_GPU is not None, reason=f"needs a GPU: found {WHY_NO_GPU}"),
 ]
 ON_REAL_DEVICES = [CPU, pytest.param("cuda", marks=REAL_GPU)]  #: for those that ask too much of an interpreter
+
+
+def backend_of(device: str) -> Any:
+    """Return the backend of a device."""
+    return cuda_backend() if device == "cuda" else cpu_backend()
 
 
 def sized(device: str, full: T, small: T) -> T:

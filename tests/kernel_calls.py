@@ -1,34 +1,89 @@
-"""A device's steps on NumPy arrays, whatever arrays it works on, with what a test does not care about filled in."""
+"""A device's primitives, and the stages on it, called with NumPy arrays, whatever arrays the device works on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from devices import backend_of
 from numpy.typing import NDArray
-from scotopic.matching import View
 
-from scotopic.backends.device import steps, to_device, to_numpy
-from scotopic.settings import JunctionSettings, MatchingSettings
-from scotopic.stages.consistency import Consistency
-from scotopic.stages.junctions.fit import Junctions, plain_map
+from scotopic.backends.device import is_tensor, to_numpy
+from scotopic.backends.protocol import PatchFilter
+from scotopic.settings import JunctionSettings
+from scotopic.stages.channels import Channel
+from scotopic.stages.junctions.fit import Junctions, draw_plain_map
 
 Planes = NDArray[np.float32]
 
 
+class Calls:
+    """A device that takes NumPy arrays and returns them.
+
+    ``on(device).blur(image, 2.0)`` calls a primitive of the device's backend, ``on(device).run(halve, image)`` a stage,
+    which gets the backend as its first argument. Arrays in lists, tuples and dataclasses are moved as well.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device, self.backend = device, backend_of(device)
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._call, getattr(self.backend, name))
+
+    def run(self, stage: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call a stage."""
+        return self._call(partial(stage, self.backend), *arguments, **named)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return fetch(function(*(self.place(value) for value in arguments), **named))
+
+    def place(self, value: Any) -> Any:
+        """Return the same with the device's own arrays."""
+        return _change(value, self.backend.asarray, np.ndarray)
+
+
+def on(device: str) -> Calls:
+    """Return a device that takes NumPy arrays and returns them."""
+    return Calls(device)
+
+
+def fetch(value: Any) -> Any:
+    """Return the same with NumPy arrays."""
+    return _change(value, lambda tensor: to_numpy(tensor)[0], None)
+
+
+# What is measured once per pair, and the tables of a filter, are NumPy arrays on every device.
+_ON_THE_HOST = {Channel: ("signal", "noise")}
+
+
+def _change(value: Any, change: Callable[[Any], Any], kind: type | None) -> Any:
+    """Return a value with ``change`` applied to its arrays: those of a kind, or tensors."""
+    if isinstance(value, kind) if kind else is_tensor(value):
+        return change(value)
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_change(each, change, kind) for each in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | PatchFilter):
+        names = [each.name for each in dataclasses.fields(value) if each.name not in _ON_THE_HOST.get(type(value), ())]
+        changed = {name: _change(getattr(value, name), change, kind) for name in names}
+        return dataclasses.replace(value, **changed)
+    return value
+
+
 def _mirrored(name: str) -> property:
-    """An array of the device's field: reading copies it to NumPy, assigning copies it to the device."""
+    """An array of the device's fit: reading copies it to NumPy, assigning copies it to the device."""
 
     def read(self: FieldState) -> NDArray[Any]:
-        value = to_numpy(getattr(self.field, name))[0]
+        value = to_numpy(getattr(self.fit, name))[0]
         return np.array(value if self.views else value[0])
 
     def write(self: FieldState, value: NDArray[Any]) -> None:
-        there = getattr(self.field, name)
-        there[...] = to_device(np.ascontiguousarray(value if self.views else value[None]), self.device)
+        there = getattr(self.fit, name)
+        there[...] = backend_of(self.device).asarray(np.ascontiguousarray(value if self.views else value[None]))
 
     return property(read, write)
 
@@ -64,8 +119,8 @@ class FieldState:
     def __init__(self, device: str, planes: Planes, settings: JunctionSettings) -> None:
         self.device, self.settings, self.planes = device, settings, planes
         self.views = planes.ndim == 4
-        there = to_device(planes if self.views else planes[None], device)
-        self.field = steps("junctions", device).Field(there, settings)
+        backend = backend_of(device)
+        self.fit = backend.new_fit(backend.asarray(planes if self.views else planes[None]), settings)
 
     parameters = _mirrored("parameters")
     boundary_map, color_map = _mirrored("boundary_map"), _mirrored("color_map")
@@ -74,64 +129,18 @@ class FieldState:
 
     def search(self, boundary_weight: float = 0.0, color_weight: float = 0.0, *, only_moving: bool = False) -> None:
         """Take one search step."""
-        self.field.search(boundary_weight, color_weight, only_moving=only_moving)
+        self.fit.search(boundary_weight, color_weight, only_moving=only_moving)
 
     def rebuild(self, count: int = 0, boundary_weight: float = 0.0, color_weight: float = 0.0) -> None:
         """Rebuild the global maps; with ``count > 0`` also take that Adam step."""
-        self.field.rebuild(count, boundary_weight, color_weight)
-
-
-def draw_maps(
-    device: str, planes: Planes, parameters: NDArray[np.float64], colors: Planes, weight: float, fit: JunctionSettings
-) -> tuple[Planes, Planes]:
-    """Return the boundary map ``(H, W)`` and the color map ``(C, H, W)`` of one view."""
-    arrays = (to_device(array[None], device) for array in (planes, parameters, colors))
-    boundaries, painted = steps("junctions", device).draw_maps(*arrays, weight, fit)
-    return tuple(to_numpy(boundaries[0], painted[0]))
+        self.fit.rebuild(count, boundary_weight, color_weight)
 
 
 def plain_map_of(device: str, image: Planes, parameters: NDArray[np.float64], fit: JunctionSettings) -> Planes:
     """Return the mean map of plain reconstructions, ``(H, W, C)``."""
-    arrays = (to_device(array, device) for array in (image, parameters))
-    return to_numpy(plain_map(*arrays, fit, device=device))[0]
-
-
-class Matching:
-    """The matching's steps of a device, on NumPy arrays."""
-
-    def __init__(self, device: str) -> None:
-        self.device, self._steps = device, steps("matching", device)
-
-    def _there(self, *arrays: Any) -> list[Any]:
-        return [to_device(array, self.device) for array in arrays]
-
-    def _view(self, view: View) -> View:
-        image, plain = self._there(view.image, view.plain_map)
-        return View(image, view.junctions.to_device(self.device), plain)
-
-    def cost_volume(self, view: View, other: View, settings: MatchingSettings, *, is_left: bool) -> NDArray[Any]:
-        return to_numpy(self._steps.cost_volume(self._view(view), self._view(other), settings, is_left=is_left))[0]
-
-    def scale_volume(self, volume: NDArray[Any], settings: MatchingSettings) -> NDArray[Any]:
-        return to_numpy(self._steps.scale_volume(*self._there(volume), settings))[0]
-
-    def jump_penalties(self, junctions: Junctions, settings: MatchingSettings) -> NDArray[Any]:
-        return to_numpy(self._steps.jump_penalties(junctions.to_device(self.device), settings))[0]
-
-    def aggregate(self, volume: NDArray[Any], penalties: NDArray[Any], settings: MatchingSettings) -> NDArray[Any]:
-        return to_numpy(self._steps.aggregate(*self._there(volume, penalties), settings))[0]
-
-    def select(self, total: NDArray[Any], settings: MatchingSettings) -> list[NDArray[Any]]:
-        return to_numpy(*self._steps.select(*self._there(total), settings))
-
-    def spread_over_pixels(
-        self, values: NDArray[Any], shape: tuple[int, int], settings: JunctionSettings
-    ) -> NDArray[Any]:
-        return to_numpy(self._steps.spread_over_pixels(*self._there(values), shape, settings))[0]
-
-    def check_views(self, *maps: NDArray[Any], settings: MatchingSettings) -> Consistency:
-        kept = self._steps.check_views(*self._there(*maps), settings)
-        return Consistency(*to_numpy(kept.disparity, kept.reason, kept.confidence))
+    unused = np.zeros(image.shape, np.float32)
+    found: Planes = on(device).run(draw_plain_map, image, Junctions(parameters, unused[..., 0], unused, fit))
+    return found
 
 
 @contextmanager

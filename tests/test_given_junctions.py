@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,32 +13,42 @@ from scotopic.errors import InputError
 from scotopic.stages.junctions.fit import Junctions
 
 QUICK = {"patch_size": 16, "stride": 4, "candidates": 7, "refine_steps": 4, "search_every": 2, "binning": 1}
+# One fit, to the images as they are: the same that is given.
+ALIKE: dict[str, dict[str, Any]] = {"fast": {}, "best": {"fits": 1, "stabilize_above": 1e9}}
+
+Pair = tuple[np.ndarray, np.ndarray]
+Fields = tuple[Junctions, Junctions]
+on_each_pipeline = pytest.mark.parametrize("preset", ALIKE)
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[np.ndarray, np.ndarray]:
+def pair() -> Pair:
     scene = scotopic.render_scene(width=96, height=48)
     return scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=1, seed=0)
 
 
 @pytest.fixture(scope="module")
-def fields(pair: tuple[np.ndarray, np.ndarray]) -> tuple[Junctions, Junctions]:
+def fields(pair: Pair) -> Fields:
     settings = scotopic.make_settings("fast", **QUICK).junctions
-    return tuple(scotopic.fit_junctions(image, settings, device="cpu") for image in pair)
+    left, right = (scotopic.fit_junctions(image, settings, device="cpu") for image in pair)
+    return left, right
 
 
-def test_the_pairs_own_junctions_give_the_same_match_as_fitting_them_again(pair, fields) -> None:
-    fitted = scotopic.match(*pair, "fast", "cpu", max_disparity=24, **QUICK)
+@on_each_pipeline
+def test_the_pairs_own_junctions_give_the_same_match_as_fitting_them_again(
+    pair: Pair, fields: Fields, preset: str
+) -> None:
+    options = {"max_disparity": 24, **ALIKE[preset]}
 
-    given = scotopic.match(*pair, "fast", "cpu", junctions=fields, max_disparity=24)
+    fitted = scotopic.match(*pair, preset, "cpu", **options, **QUICK)
+    given = scotopic.match(*pair, preset, "cpu", junctions=fields, **options)
 
-    np.testing.assert_array_equal(given.disparity_all, fitted.disparity_all)
-    np.testing.assert_array_equal(given.reason, fitted.reason)
-    np.testing.assert_array_equal(given.confidence, fitted.confidence)
+    for name in ("disparity_all", "reason", "confidence", "left_boundaries", "right_colors"):
+        np.testing.assert_array_equal(getattr(given, name), getattr(fitted, name), err_msg=name)
     assert given.settings == fitted.settings
 
 
-def test_other_matching_settings_apply_to_given_junctions(pair, fields) -> None:
+def test_other_matching_settings_apply_to_given_junctions(pair: Pair, fields: Fields) -> None:
     loose = scotopic.match(*pair, "fast", junctions=fields, max_disparity=24)
     strict = scotopic.match(*pair, "fast", junctions=fields, max_disparity=24, boundary_threshold=0.3)
 
@@ -44,13 +57,26 @@ def test_other_matching_settings_apply_to_given_junctions(pair, fields) -> None:
     assert not (strict.mask & ~loose.mask).any()
 
 
-def test_junctions_of_another_size_are_refused_with_both_sizes(pair, fields) -> None:
+def test_given_maps_are_evidence_of_their_own(pair: Pair, fields: Fields) -> None:
+    flat = tuple(replace(field, color_map=np.full_like(field.color_map, 0.5)) for field in fields)
+
+    seen, unseen = (scotopic.match(*pair, "best", "cpu", junctions=each, max_disparity=24) for each in (fields, flat))
+
+    assert (seen.disparity_all != unseen.disparity_all).mean() > 0.5
+    # What is given comes back as it was: stabilized for the work, then restored.
+    np.testing.assert_allclose(seen.left_colors, fields[0].color_map, atol=1e-5)
+    np.testing.assert_array_equal(seen.left_boundaries, fields[0].boundary_map)
+
+
+@on_each_pipeline
+def test_junctions_of_another_size_are_refused_with_both_sizes(pair: Pair, fields: Fields, preset: str) -> None:
     with pytest.raises(InputError, match=r"96 x 48.*96 x 32"):
-        scotopic.match(pair[0][:32], pair[1][:32], "fast", junctions=fields, max_disparity=24)
+        scotopic.match(pair[0][:32], pair[1][:32], preset, junctions=fields, max_disparity=24)
 
 
-def test_junctions_fitted_differently_are_refused(pair, fields) -> None:
-    other = scotopic.fit_junctions(pair[1], scotopic.make_settings("fast", **{**QUICK, "candidates": 5}).junctions)
+@on_each_pipeline
+def test_junctions_fitted_differently_are_refused(pair: Pair, fields: Fields, preset: str) -> None:
+    other = replace(fields[1], settings=replace(fields[1].settings, candidates=5))
 
     with pytest.raises(InputError, match="different settings"):
-        scotopic.match(*pair, "fast", junctions=(fields[0], other), max_disparity=24)
+        scotopic.match(*pair, preset, junctions=(fields[0], other), max_disparity=24)

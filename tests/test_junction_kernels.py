@@ -1,17 +1,17 @@
 """The junction kernels of each device do what the reference in NumPy says, and the same with any number of threads."""
 
 import itertools
+from importlib import import_module
 
 import numpy as np
 import pytest
 from agreement import assert_maps_agree
 from devices import CUDA, DEVICES, INTERPRETED, REAL_GPU, on_devices, sized
-from kernel_calls import FieldState, draw_maps, plain_map_of, threads
+from kernel_calls import FieldState, fetch, on, plain_map_of, threads
 from pictures import as_planes, draw_blocks
-from scotopic.junctions import reference
 
-from scotopic.backends.device import steps, to_device, to_numpy
 from scotopic.settings import JunctionSettings
+from scotopic.stages.junctions import reference
 from scotopic.stages.junctions.geometry import distances, objective, reconstruction, wedge_colors, wedges
 
 GRIDS = [(40, 8), (20, 4), (21, 5), (12, 12)]  # patch size and stride
@@ -248,12 +248,12 @@ def test_maps_drawn_from_parameters_alone_are_those_of_the_reference(
     image, _, colors = pictures_of(field)
     expected = reference.global_maps(field.parameters, image, colors, color_weight, field.settings)
 
-    boundaries, painted = draw_maps(
-        device, field.planes, field.parameters, field.color_map, color_weight, field.settings
+    boundaries, painted = on(device).draw_maps(
+        field.planes[None], field.parameters[None], field.color_map[None], color_weight, field.settings
     )
 
-    assert_maps_agree(boundaries, expected[0], 1e-4)
-    assert_maps_agree(np.moveaxis(painted, 0, -1), expected[1], 1e-4)
+    assert_maps_agree(boundaries[0], expected[0], 1e-4)
+    assert_maps_agree(np.moveaxis(painted[0], 0, -1), expected[1], 1e-4)
 
 
 @on_devices("grid, channels", itertools.product(GRIDS, (1, 3)), [((7, 3), 3), ((8, 8), 1)])
@@ -273,19 +273,19 @@ def test_the_plain_map_is_that_of_the_reference_to_the_last_bits_of_float32(
 def test_painted_patches_are_the_reconstructions_of_the_reference(device: str) -> None:
     grid, rows, columns = sized(device, ((20, 4), 3, 5), ((7, 3), 2, 2))
     field = disturb(make_field(device, grid, 3, rows, columns))
-    on_gpu, fit = steps("junctions", device), field.settings
+    gpu, fit = import_module("scotopic.backends.cuda.junctions"), field.settings
     u = wedges(*distances(field.parameters, fit.patch_size))
     patches = reference.cut_patches(pictures_of(field)[0], fit)
     expected = np.stack([reconstruction(u, wedge_colors(u, patches)), patches], axis=-1)
     expected = np.moveaxis(expected, -2, 2).reshape(rows * columns, 3, -1, 2)  # each beside its raw pixel
 
-    planes, parameters = (to_device(array[None], device) for array in (field.planes, field.parameters))
-    drawings = on_gpu.plain_drawings(planes, parameters, fit)
-    painted = [on_gpu.zeros((count, *expected.shape[1:])) for count in (1, 2)]
-    on_gpu.paint_patches(drawings, planes[0], columns, 0, fit, painted[0])
-    on_gpu.paint_patches(drawings, planes[0], columns, 1, fit, painted[1])
+    planes, parameters = on(device).place([field.planes[None], field.parameters[None]])
+    drawings = gpu.draw_plainly(planes, parameters, fit)
+    painted = [planes.new_zeros((count, *expected.shape[1:])) for count in (1, 2)]
+    gpu.paint_patches(drawings, planes[0], columns, 0, fit, painted[0])
+    gpu.paint_patches(drawings, planes[0], columns, 1, fit, painted[1])
 
-    assert_maps_agree(np.concatenate(to_numpy(*painted)), expected[:3], 2e-6)
+    assert_maps_agree(np.concatenate(fetch(painted)), expected[:3], 2e-6)
 
 
 def test_the_reference_takes_the_mean_of_the_patches_over_a_pixel() -> None:
@@ -334,7 +334,8 @@ def test_a_patch_in_several_tiles_is_the_patch_in_one(device: str, monkeypatch: 
     one.rebuild(1, *WEIGHTS)
     one.search(*WEIGHTS)
     # As on a GPU, where a tile has a fixed size; 49 pixels are two tiles, the second one not full.
-    monkeypatch.setattr(steps("junctions", device), "_tiles", lambda config, pixels: {**config, "BLOCK": 32})
+    gpu = import_module("scotopic.backends.cuda.junctions")
+    monkeypatch.setattr(gpu, "_tiles", lambda config, pixels: {**config, "BLOCK": 32})
 
     several.rebuild(1, *WEIGHTS)
     several.search(*WEIGHTS)

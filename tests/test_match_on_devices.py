@@ -1,4 +1,4 @@
-"""The whole match on each device is the match in plain NumPy, from arrays and from tensors."""
+"""The whole match on each device: that of the reference, or the CPU's; from arrays and from tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from agreement import assert_maps_agree
 from devices import CUDA, DEVICES, REAL_GPU, on_devices, sized
+from kernel_calls import on
 from reference_match import random_junctions, random_pair, reference_match
 
 import scotopic
 from scotopic import Junctions, Match, Reason
-from scotopic.backends.device import is_tensor, to_device, torch_device
+from scotopic.backends.device import is_tensor, torch_device
 from scotopic.result import ARRAYS
-from scotopic.settings import Settings
+from scotopic.settings import JunctionMatchingSettings
 
 on_each_device = pytest.mark.parametrize("device", DEVICES)
 on_cuda = pytest.mark.parametrize("device", [CUDA])
@@ -46,8 +47,10 @@ def make_pair(device: str, channels: int, small: tuple[int, int] = (8, 11)) -> t
     return pair, (left, right)
 
 
-def settings_of(fields: tuple[Junctions, Junctions], **options: Any) -> Settings:
-    return replace(scotopic.make_settings("paper", **options), junctions=fields[0].settings)
+def settings_of(fields: tuple[Junctions, Junctions], **options: Any) -> JunctionMatchingSettings:
+    settings = scotopic.make_settings("paper", **options)
+    assert isinstance(settings, JunctionMatchingSettings)
+    return replace(settings, junctions=fields[0].settings)
 
 
 @on_devices(
@@ -93,13 +96,53 @@ def test_a_match_without_junctions_fits_them_first_as_one_does_alone(device: str
     assert all(isinstance(getattr(result, name), np.ndarray) for name in ARRAYS)
 
 
-# Tensors
-
-
 def as_tensors(pair: Pair) -> list[Any]:
     import torch
 
     return [torch.as_tensor(image.copy(), device=torch_device()) for image in pair]
+
+
+# Few enough steps and short enough windows for an interpreter; on a GPU the preset's own.
+FEW = {
+    "max_disparity": 8, "min_confidence": 0.2, "scales": 2, "group_reach": 3, "plane_sigma": 2.0, "surface_sigma": 2.0,
+    "plane_rounds": 1,
+}  # fmt: skip
+ONE_STEP = {
+    "patch_size": 8, "stride": 8, "binning": 1, "candidates": 5, "search_steps": 0, "refine_steps": 1, "fits": 1
+}  # fmt: skip
+
+
+@on_cuda
+@pytest.mark.parametrize(
+    ("is_fitted", "full_size_snr"), [(False, 1e9), (True, 0.0)], ids=["given, half size", "fitted, full size"]
+)
+def test_best_finds_on_a_gpu_what_it_finds_on_the_cpu(device: str, is_fitted: bool, full_size_snr: float) -> None:
+    pytest.importorskip("numba", reason="needs numba for the CPU kernels")
+    pytest.importorskip("cv2", reason="needs OpenCV, with which the CPU blurs")
+    channels, small = (3, (8, 12)) if is_fitted else (1, (22, 24))
+    pair = random_pair(*sized(device, (90, 121), small), channels, disparity=4)
+    chosen: dict[str, Any] = {"full_size_snr": full_size_snr, **sized(device, {"max_disparity": 16}, FEW)}
+    if is_fitted:
+        chosen |= sized(device, {}, ONE_STEP)
+    else:
+        settings = scotopic.make_settings("best", patch_size=8, stride=4).junctions
+        chosen["junctions"] = tuple(random_junctions(image, settings, seed) for seed, image in enumerate(pair))
+
+    expected = scotopic.match(*pair, "best", "cpu", **chosen)
+    found = scotopic.match(*(as_tensors(pair) if is_fitted else pair), "best", device, **chosen)
+
+    assert is_tensor(found.disparity) == is_fitted
+    found = found.to_numpy()
+    assert len(np.unique(expected.reason)) > 1  # there is something to compare
+    assert list(found.timings) == list(expected.timings)
+    # A cost may fall on the other side of a half, and then the paths through it carry on; an interpreter rounds alike.
+    tolerance, outliers = sized(device, (0.05, 0.02), (1e-5, 0.0))
+    for name in ARRAYS:
+        assert getattr(found, name).dtype == getattr(expected, name).dtype, name
+        assert_maps_agree(getattr(found, name), getattr(expected, name), tolerance, outliers=outliers)
+
+
+# Tensors
 
 
 @on_cuda
@@ -199,7 +242,7 @@ def test_junctions_may_be_tensors_or_arrays_that_cannot_be_written(device: str) 
         for name in ("parameters", "boundary_map", "color_map"):
             getattr(field, name).setflags(write=False)
     there = tuple(
-        Junctions(*(to_device(a.copy(), device) for a in (f.parameters, f.boundary_map, f.color_map)), f.settings)
+        Junctions(*on(device).place([f.parameters.copy(), f.boundary_map.copy(), f.color_map.copy()]), f.settings)
         for f in fields
     )
 
@@ -227,6 +270,8 @@ fields = tuple(random_junctions(image, settings) for image in pair)
 result = scotopic.match(*pair, "paper", device="cuda", junctions=fields, max_disparity=2)
 settings = scotopic.make_settings("paper", patch_size=8, stride=8, search_steps=0, refine_steps=1).junctions
 scotopic.fit_junctions(pair[0][:, :8], settings, device="cuda")
+chosen = {"scales": 1, "surface_passes": 0, "plane_sigma": 1.0, "plane_rounds": 1, "max_disparity": 2}
+scotopic.match(*pair, "best", device="cuda", junctions=fields, **chosen)
 print(result.report()["width"])
 """
 
@@ -248,7 +293,7 @@ def test_a_gpu_needs_neither_numba_nor_opencv(device: str) -> None:
 
 
 @on_a_real_gpu
-@pytest.mark.parametrize("preset", ["fast", "paper"])
+@pytest.mark.parametrize("preset", scotopic.PRESETS)
 def test_the_rendered_scene_is_matched_and_the_same_bits_come_again(device: str, preset: str) -> None:
     scene = scotopic.render_scene(width=240, height=160)
     pair = scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=1, seed=0)

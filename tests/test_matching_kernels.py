@@ -2,30 +2,29 @@
 
 import itertools
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
 from agreement import assert_maps_agree
 from devices import CUDA, DEVICES, REAL_GPU, on_devices, sized
-from kernel_calls import Matching, threads
+from kernel_calls import Calls, on, threads
 from pictures import draw_blocks
-from scotopic.junctions.on_cpu import to_planes
-from scotopic.matching import Reason, View
-from scotopic.matching import check_views as reference_check
-from scotopic.matching import scale_volume as reference_scale
+from reference_match import count_patches, reference_average, reference_check, reference_penalties, reference_scaled
 
-from scotopic.backends.device import steps
-from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.result import Reason
+from scotopic.settings import JunctionSettings, PatchMatchingSettings
+from scotopic.stages.consistency import average_over_patches, check_views
 from scotopic.stages.junctions.fit import Junctions
 from scotopic.stages.junctions.geometry import distances, reconstruction, wedge_colors, wedges
-from scotopic.stages.patch_costs import reference_cost_volume
-from scotopic.stages.sgm import reference_aggregate
+from scotopic.stages.patch_costs import View, build_patch_costs, reference_patch_costs, scale_costs
+from scotopic.stages.sgm import jump_penalties, reference_aggregate
 
 
 @pytest.fixture(params=DEVICES)
-def matching(request: pytest.FixtureRequest) -> Matching:
-    """The steps of each device."""
-    return Matching(request.param)
+def matching(request: pytest.FixtureRequest) -> Calls:
+    """Each device."""
+    return on(request.param)
 
 
 def make_view(
@@ -36,7 +35,7 @@ def make_view(
     random = np.random.default_rng(seed)
     image = draw_blocks(height, width, channels, seed=seed, noise=0.2, side=12)
     plain = draw_blocks(height, width, channels, seed=seed + 100, noise=0.05, side=12)
-    rows, columns = ((n - patch_size) // stride + 1 for n in to_planes([image], settings).shape[2:])
+    rows, columns = count_patches(image.shape, settings)
     parameters = np.concatenate(
         [random.uniform(-7, 7, (rows, columns, 3)), random.uniform(-1, 1, (rows, columns, 2))], axis=2
     )
@@ -82,17 +81,17 @@ def test_costs_equal_the_definition(
     is_left: bool,
 ) -> None:
     view, other = (make_view(*shape, channels, patch_size=grid[0], stride=grid[1], seed=seed) for seed in (1, 2))
-    settings = MatchingSettings(min_disparity=disparities[0], max_disparity=disparities[1], symmetric=symmetric)
-    expected = reference_cost_volume(view, other, settings, is_left=is_left)
+    settings = PatchMatchingSettings(min_disparity=disparities[0], max_disparity=disparities[1], symmetric=symmetric)
+    expected = reference_patch_costs(view, other, settings, is_left=is_left)
 
-    costs = Matching(device).cost_volume(view, other, settings, is_left=is_left)
+    costs = on(device).run(build_patch_costs, view, other, settings, is_left=is_left)
 
     np.testing.assert_array_equal(costs == -1, expected == -1)
     assert_maps_agree(costs, expected, 2e-5)
 
 
 def direct_cost(view: View, other: View, row: int, column: int, shift: int, weights: tuple[float, ...]) -> float:
-    """Cost of one patch by loops over its pixels, METHOD section 2 word for word; NaN where the cell is invalid."""
+    """Cost of one patch by loops over its pixels, the definition word for word; NaN where the cell is invalid."""
     size, stride = view.junctions.settings.patch_size, view.junctions.settings.stride
     top, left = row * stride, column * stride
     raw = view.image[top : top + size, left : left + size].astype(np.float64)
@@ -113,10 +112,10 @@ def direct_cost(view: View, other: View, row: int, column: int, shift: int, weig
 
 
 BY_HAND = [
-    (MatchingSettings(max_disparity=10), (1, 1, 2)),
-    (MatchingSettings(min_disparity=-9, max_disparity=-2, reconstruction_weight=0.5), (1, 1, 0.5)),
-    (MatchingSettings(max_disparity=6, reconstruction_weight=0.0), (1, 1, 0)),
-    (MatchingSettings(max_disparity=6, symmetric=False), (1, 0, 0)),
+    (PatchMatchingSettings(max_disparity=10), (1, 1, 2)),
+    (PatchMatchingSettings(min_disparity=-9, max_disparity=-2, reconstruction_weight=0.5), (1, 1, 0.5)),
+    (PatchMatchingSettings(max_disparity=6, reconstruction_weight=0.0), (1, 1, 0)),
+    (PatchMatchingSettings(max_disparity=6, symmetric=False), (1, 0, 0)),
 ]
 
 
@@ -126,11 +125,11 @@ BY_HAND = [
     [(*case, is_left) for case, is_left in zip(BY_HAND[:2], (True, False), strict=True)],
 )
 def test_costs_equal_a_loop_over_the_pixels(
-    device: str, settings: MatchingSettings, weights: tuple[float, ...], is_left: bool
+    device: str, settings: PatchMatchingSettings, weights: tuple[float, ...], is_left: bool
 ) -> None:
     view, other = (make_view(8, 24, 3, seed=seed) for seed in (3, 4))
 
-    costs = Matching(device).cost_volume(view, other, settings, is_left=is_left)
+    costs = on(device).run(build_patch_costs, view, other, settings, is_left=is_left)
 
     assert settings.max_disparity is not None
     assert costs.shape == (1, 5, settings.max_disparity - settings.min_disparity)
@@ -140,7 +139,7 @@ def test_costs_equal_a_loop_over_the_pixels(
         assert costs[0, column, k] == pytest.approx(-1 if math.isnan(expected) else expected, abs=2e-5)
 
 
-def test_a_shifted_view_costs_nothing_at_its_shift(matching: Matching) -> None:
+def test_a_shifted_view_costs_nothing_at_its_shift(matching: Calls) -> None:
     view = make_view(*sized(matching.device, (16, 40), (12, 28)), 1, seed=5)
     u = wedges(*distances(view.junctions.parameters, 8))
     # One patch, in place of the picture: its own reconstruction, shifted by 3, is all that the other view shows.
@@ -148,9 +147,9 @@ def test_a_shifted_view_costs_nothing_at_its_shift(matching: Matching) -> None:
     painted = reconstruction(u[1, 4], wedge_colors(u[1, 4], patch))
     seen = np.full_like(view.image, 0.5)
     seen[4:12, 13:21] = painted
-    settings = MatchingSettings(max_disparity=8, symmetric=False)
+    settings = PatchMatchingSettings(max_disparity=8, symmetric=False)
 
-    costs = matching.cost_volume(view, View(seen, view.junctions, seen), settings, is_left=True)
+    costs = matching.run(build_patch_costs, view, View(seen, view.junctions, seen), settings, is_left=True)
 
     assert costs[1, 4].argmin() == 3
     assert costs[1, 4, 3] == pytest.approx(0, abs=1e-6)
@@ -158,37 +157,37 @@ def test_a_shifted_view_costs_nothing_at_its_shift(matching: Matching) -> None:
 
 
 def test_scaling_takes_the_smallest_cost_to_zero_and_one_and_a_half_times_the_largest_to_the_top(
-    matching: Matching,
+    matching: Calls,
 ) -> None:
     volume = np.array([[[0.2, 0.6, -1.0], [1.0, 0.35, 0.9]]], np.float32)
 
-    scaled = matching.scale_volume(volume, MatchingSettings())
+    scaled = matching.run(scale_costs, volume, PatchMatchingSettings())
 
     # invalid = 1.5, so (cost - 0.2) / 1.3 * 1024, floored
     assert scaled.dtype == np.int16
     np.testing.assert_array_equal(scaled, [[[0, 315, 1024], [630, 118, 551]]])
 
 
-def test_where_every_cell_is_valid_the_largest_cost_is_the_top(matching: Matching) -> None:
-    scaled = matching.scale_volume(np.array([[[0.5, 1.0, 2.5]]], np.float32), MatchingSettings(volume_range=100))
+def test_where_every_cell_is_valid_the_largest_cost_is_the_top(matching: Calls) -> None:
+    scaled = matching.run(scale_costs, np.array([[[0.5, 1.0, 2.5]]], np.float32), PatchMatchingSettings(volume_range=100))
 
     np.testing.assert_array_equal(scaled, [[[0, 25, 100]]])
 
 
 @pytest.mark.parametrize("invalid", [0.0, 0.2])
-def test_scaled_costs_are_the_same_whole_numbers_on_each_device(matching: Matching, invalid: float) -> None:
+def test_scaled_costs_are_the_same_integers_on_each_device(matching: Calls, invalid: float) -> None:
     random = np.random.default_rng(0)
     volume = random.exponential(0.1, (7, 20, 19)).astype(np.float32)
     volume[random.random(volume.shape) < invalid] = -1
 
-    np.testing.assert_array_equal(
-        matching.scale_volume(volume, MatchingSettings()), reference_scale(volume, MatchingSettings())
-    )
+    scaled = matching.run(scale_costs, volume, PatchMatchingSettings())
+
+    np.testing.assert_array_equal(scaled, reference_scaled(volume, PatchMatchingSettings()))
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, 0.5])
-def test_costs_that_are_all_alike_or_all_invalid_favor_nothing(matching: Matching, value: float) -> None:
-    np.testing.assert_array_equal(matching.scale_volume(np.full((2, 3, 4), value, np.float32), MatchingSettings()), 0)
+def test_costs_that_are_all_alike_or_all_invalid_favor_nothing(matching: Calls, value: float) -> None:
+    np.testing.assert_array_equal(matching.run(scale_costs, np.full((2, 3, 4), value, np.float32), PatchMatchingSettings()), 0)
 
 
 @on_devices(
@@ -202,102 +201,97 @@ def test_path_costs_equal_the_definition_exactly(device: str, shape: tuple[int, 
     random = np.random.default_rng(shape[0])
     volume = random.integers(0, 1025, shape).astype(np.int16)
     penalties = random.integers(50, 201, shape[:2]).astype(np.int32)
-    settings = MatchingSettings(p1=p1)
 
-    total = Matching(device).aggregate(volume, penalties, settings)
+    total = on(device).aggregate(volume, penalties, p1)
 
-    np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, settings))
+    np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, p1))
 
 
-def test_the_largest_costs_and_penalties_do_not_overflow(matching: Matching) -> None:
+def test_the_largest_costs_and_penalties_do_not_overflow(matching: Calls) -> None:
     random = np.random.default_rng(0)
     shape = sized(matching.device, (40, 3, 6), (12, 2, 4))
     volume = random.choice(np.array([0, 32767], np.int16), shape)
     penalties = np.full(shape[:2], 1_000_000, np.int32)
-    settings = MatchingSettings(p1=1_000_000, p2=1_000_000, p2_min=1_000_000, volume_range=32767)
 
-    total = matching.aggregate(volume, penalties, settings)
+    total = matching.aggregate(volume, penalties, 1_000_000)
 
-    np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, settings))
+    np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, 1_000_000))
 
 
-def test_path_costs_of_two_patches_by_hand(matching: Matching) -> None:
+def test_path_costs_of_two_patches_by_hand(matching: Calls) -> None:
     volume = np.array([[[0, 100, 300, 300], [300, 300, 300, 0]]], np.int16)
     penalties = np.array([[60, 30]], np.int32)
 
-    total = matching.aggregate(volume, penalties, MatchingSettings(p1=20))
+    total = matching.aggregate(volume, penalties, 20)
 
     # Six of eight directions bring nothing. To the second patch: stay, one step for 20 more, or jump for P2 of the
     # first, 60: 0, 20, 60, 60. To the first one: jump for P2 of the second, 30, cheaper than two steps: 30, 30, 20, 0.
     np.testing.assert_array_equal(total, 8 * volume.astype(np.int32) + [[[30, 30, 20, 0], [0, 20, 60, 60]]])
 
 
-def test_paths_run_along_all_eight_directions(matching: Matching) -> None:
+def test_paths_run_along_all_eight_directions(matching: Calls) -> None:
     # A middle patch without an opinion takes that of its neighbors: each adds its path to it.
     for neighbor in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]:
         volume = np.zeros((3, 3, 8), np.int16)
         volume[neighbor] = [900, 900, 900, 0, 900, 900, 900, 900]
 
-        total = matching.aggregate(volume, np.full((3, 3), 50, np.int32), MatchingSettings())
+        total = matching.aggregate(volume, np.full((3, 3), 50, np.int32), 20)
 
         np.testing.assert_array_equal(total[1, 1], [50, 50, 20, 0, 20, 50, 50, 50])
 
 
-def test_the_lowest_sum_is_selected_the_first_on_a_tie_with_its_margin_over_distant_rivals(matching: Matching) -> None:
+def test_the_lowest_sum_is_selected_the_first_on_a_tie_with_its_margin_over_distant_rivals(matching: Calls) -> None:
     total = np.array([[[9, 4, 5, 7, 4], [3, 1, 2, 8, 6], [1, 1, 1, 1, 1]]], np.int32)
 
-    disparity, margin = matching.select(total, MatchingSettings(min_disparity=-3, max_disparity=2))
+    index, margin = matching.select(total)
 
-    np.testing.assert_array_equal(disparity, [[-2, -2, -3]])
+    np.testing.assert_array_equal(index, [[1, 1, 0]])
     np.testing.assert_array_equal(margin, [[0, 5, 0]])  # rivals two or more away: 4 (the tie), 6, 1
 
 
 @pytest.mark.parametrize("candidates", [3, 32, 33, 150])
-def test_selection_is_that_of_a_loop(matching: Matching, candidates: int) -> None:
+def test_selection_is_that_of_a_loop(matching: Calls, candidates: int) -> None:
     total = np.random.default_rng(candidates).integers(0, 300, (3, 4, candidates)).astype(np.int32)
 
-    disparity, margin = matching.select(total, MatchingSettings(min_disparity=5, max_disparity=5 + candidates))
+    index, margin = matching.select(total)
 
     for i, j in np.ndindex(3, 4):
         best = int(total[i, j].argmin())
         rivals = [total[i, j, k] for k in range(candidates) if abs(k - best) > 1]
-        assert disparity[i, j] == 5 + best
+        assert index[i, j] == best
         assert margin[i, j] == (min(rivals) - total[i, j, best] if rivals else 0)
 
 
 @pytest.mark.parametrize("candidates", [1, 2])
-def test_without_distant_rivals_the_margin_is_nothing(matching: Matching, candidates: int) -> None:
+def test_without_distant_rivals_the_margin_is_nothing(matching: Calls, candidates: int) -> None:
     total = np.arange(candidates, dtype=np.int32).reshape(1, 1, -1)
 
-    disparity, margin = matching.select(total, MatchingSettings())
+    index, margin = matching.select(total)
 
-    assert (disparity.item(), margin.item()) == (0, 0)
+    assert (index.item(), margin.item()) == (0, 0)
 
 
 @pytest.mark.parametrize("grid", [(8, 4), (7, 7), (9, 2)])
-def test_a_jump_costs_less_the_stronger_the_boundary_in_the_patch(matching: Matching, grid: tuple[int, int]) -> None:
+def test_a_jump_costs_less_the_stronger_the_boundary_in_the_patch(matching: Calls, grid: tuple[int, int]) -> None:
     junctions = make_view(22, 31, patch_size=grid[0], stride=grid[1], seed=6).junctions
     junctions.boundary_map[:] **= 20  # mostly weak
     junctions.boundary_map[:9, :9] = 0  # and none at all in the first patch
 
-    penalties = matching.jump_penalties(junctions, MatchingSettings())
+    penalties = matching.run(jump_penalties, junctions, PatchMatchingSettings())
 
-    assert penalties.shape == junctions.parameters.shape[:2]
-    for i, j in np.ndindex(penalties.shape):
-        patch = junctions.boundary_map[i * grid[1] : i * grid[1] + grid[0], j * grid[1] : j * grid[1] + grid[0]]
-        assert penalties[i, j] == math.floor(max(200 * math.exp(-2 * float(patch.max())), 50))
+    np.testing.assert_array_equal(penalties, reference_penalties(junctions, PatchMatchingSettings()))
     assert penalties[0, 0] == 200
     assert len(np.unique(penalties)) > 4
 
 
-def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_floor(matching: Matching) -> None:
+def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_floor(matching: Calls) -> None:
     junctions = make_view(20, 20, seed=6).junctions
     junctions.boundary_map[:] = 1
 
-    np.testing.assert_array_equal(matching.jump_penalties(junctions, MatchingSettings(adaptive_p2=False)), 200)
-    np.testing.assert_array_equal(matching.jump_penalties(junctions, MatchingSettings()), 50)  # 200 e^-2 = 27
-    np.testing.assert_array_equal(matching.jump_penalties(junctions, MatchingSettings(p2_min=0)), 27)
-    np.testing.assert_array_equal(matching.jump_penalties(junctions, MatchingSettings(p2=400, p2_decay=1.0)), 147)
+    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(adaptive_p2=False)), 200)
+    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings()), 50)  # 200 e^-2 = 27
+    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(p2_min=0)), 27)
+    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(p2=400, p2_decay=1.0)), 147)
 
 
 @pytest.mark.parametrize(
@@ -305,29 +299,21 @@ def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_flo
     [((20, 28), (8, 4)), ((23, 30), (8, 4)), ((21, 33), (7, 3)), ((9, 20), (9, 9)), ((10, 11), (5, 1))],
 )
 def test_a_pixel_gets_the_mean_of_the_patches_that_contain_it(
-    matching: Matching, shape: tuple[int, int], grid: tuple[int, int]
+    matching: Calls, shape: tuple[int, int], grid: tuple[int, int]
 ) -> None:
-    (height, width), (size, stride) = shape, grid
-    rows, columns = (-(-(length - size) // stride) + 1 for length in shape)
-    values = np.random.default_rng(0).integers(-20, 100, (rows, columns))
+    settings = JunctionSettings(patch_size=grid[0], stride=grid[1])
+    values = np.random.default_rng(0).integers(-20, 100, count_patches(shape, settings))
 
-    pixels = matching.spread_over_pixels(values, shape, JunctionSettings(patch_size=size, stride=stride))
+    pixels = matching.run(average_over_patches, values, shape, settings)
 
-    assert pixels.shape == shape
-    for y, x in np.ndindex(height, width):
-        over = [
-            values[i, j]
-            for i, j in np.ndindex(rows, columns)
-            if i * stride <= y < i * stride + size and j * stride <= x < j * stride + size
-        ]
-        assert pixels[y, x] == pytest.approx(sum(over) / len(over), abs=1e-5)
+    assert_maps_agree(pixels, reference_average(values, shape, settings), 1e-5)
 
 
 class TestCheckOfViews:
     """One row of eight pixels; a disparity of 2 in both views, structure everywhere, unless a test says otherwise."""
 
     @pytest.fixture(autouse=True)
-    def _take(self, matching: Matching) -> None:
+    def _take(self, matching: Calls) -> None:
         self.matching = matching
 
     def check(self, **changes: object) -> tuple[list[Reason], np.ndarray]:
@@ -338,7 +324,7 @@ class TestCheckOfViews:
         settings = {name: value for name, value in changes.items() if name not in maps}
         maps.update({name: value for name, value in changes.items() if name in maps})  # type: ignore[misc]
         rows = {name: np.array([values], np.float32) for name, values in maps.items()}
-        result = self.matching.check_views(*rows.values(), settings=MatchingSettings(**settings))  # type: ignore[arg-type]
+        result = self.matching.run(check_views, *rows.values(), PatchMatchingSettings(**settings))  # type: ignore[arg-type]
         assert result.reason.dtype == np.uint8
         assert result.confidence.dtype == result.disparity.dtype == np.float32
         np.testing.assert_array_equal(result.disparity, np.where(result.reason == Reason.OK, rows["left"], np.nan))
@@ -424,8 +410,8 @@ class TestCheckOfViews:
         margin = (random.exponential(300, (16, 40)) * (random.random((16, 40)) > 0.2)).astype(np.float32)
         boundaries = random.random((2, 16, 40), np.float32)
 
-        confidence = self.matching.check_views(
-            left, right, margin, *boundaries, settings=MatchingSettings(min_disparity=-30, p1=p1)
+        confidence = self.matching.run(
+            check_views, left, right, margin, *boundaries, PatchMatchingSettings(min_disparity=-30, p1=p1)
         ).confidence
 
         assert 0 <= confidence.min() < 0.01
@@ -439,13 +425,13 @@ class TestCheckOfViews:
         right = (np.median(left) + random.normal(0, 4, (15, 40))).astype(np.float32)
         margin = random.exponential(300, (15, 40)).astype(np.float32)
         boundaries = random.random((2, 15, 40), np.float32)
-        settings = MatchingSettings(
+        settings = PatchMatchingSettings(
             min_disparity=-6, left_right_threshold=4.0, boundary_threshold=0.3, mask_right=mask_right,
             min_confidence=min_confidence,
         )  # fmt: skip
         expected = reference_check(left, right, margin, *boundaries, settings)
 
-        found = self.matching.check_views(left, right, margin, *boundaries, settings=settings)
+        found = self.matching.run(check_views, left, right, margin, *boundaries, settings)
 
         assert len(np.unique(expected.reason)) == 4 + mask_right + (min_confidence > 0)  # every reason that there is
         np.testing.assert_array_equal(found.reason, expected.reason)
@@ -453,28 +439,28 @@ class TestCheckOfViews:
         assert_maps_agree(found.confidence, expected.confidence, 1e-6)
 
 
-def run_a_while(matching: Matching, shape: tuple[int, int]) -> list[bytes]:
+def run_a_while(matching: Calls, shape: tuple[int, int]) -> list[bytes]:
     """Costs, path costs and selection; returns all that they give, bit by bit."""
     views = [make_view(*shape, 3, seed=seed) for seed in (7, 8)]
-    settings = MatchingSettings(max_disparity=20)
-    costs = matching.cost_volume(*views, settings, is_left=True)
-    penalties = matching.jump_penalties(views[0].junctions, settings)
-    total = matching.aggregate(matching.scale_volume(costs, settings), penalties, settings)
-    return [a.tobytes() for a in (costs, total, *matching.select(total, settings))]
+    settings = PatchMatchingSettings(max_disparity=20)
+    costs = matching.run(build_patch_costs, *views, settings, is_left=True)
+    penalties = matching.run(jump_penalties, views[0].junctions, settings)
+    total = matching.aggregate(matching.run(scale_costs, costs, settings), penalties, settings.p1)
+    return [a.tobytes() for a in (costs, total, *matching.select(total))]
 
 
 def test_one_thread_and_two_give_the_same_bits() -> None:
     found = []
     for count in (1, 2, 2):
         with threads(count):
-            found.append(run_a_while(Matching("cpu"), (40, 64)))
+            found.append(run_a_while(on("cpu"), (40, 64)))
 
     assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=REAL_GPU)])
 def test_runs_on_a_gpu_give_the_same_bits(device: str) -> None:
-    runs = [run_a_while(Matching(device), (240, 320)) for _ in range(4)]
+    runs = [run_a_while(on(device), (240, 320)) for _ in range(4)]
 
     assert all(run == runs[0] for run in runs)
 
@@ -483,13 +469,13 @@ def test_runs_on_a_gpu_give_the_same_bits(device: str) -> None:
 def test_patches_painted_some_at_a_time_and_candidates_in_blocks_cost_the_same(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    matching, settings = Matching(device), MatchingSettings(min_disparity=-2, max_disparity=5)
+    matching, settings = on(device), PatchMatchingSettings(min_disparity=-2, max_disparity=5)
     views = [make_view(8, 16, 3, seed=seed) for seed in (7, 8)]
-    at_once = matching.cost_volume(*views, settings, is_left=True)
-    engine = steps("matching", device)
-    monkeypatch.setattr(engine, "PAINTED_BYTES", 2 * 4 * 3 * 8 * 8)  # two patches of three
-    monkeypatch.setitem(engine.COSTS, "BLOCK", 4)  # seven candidates are two blocks, the second one not full
+    at_once = matching.run(build_patch_costs, *views, settings, is_left=True)
+    gpu = import_module("scotopic.backends.cuda.matching")
+    monkeypatch.setattr(gpu, "PAINTED_BYTES", 2 * 8 * 3 * 8 * 8)  # two patches of three
+    monkeypatch.setitem(gpu.COSTS, "BLOCK", 4)  # seven candidates are two blocks, the second one not full
 
-    by_parts = matching.cost_volume(*views, settings, is_left=True)
+    by_parts = matching.run(build_patch_costs, *views, settings, is_left=True)
 
     np.testing.assert_array_equal(by_parts, at_once)

@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 from agreement import assert_maps_agree
 from devices import ON_REAL_DEVICES
-from kernel_calls import FieldState, Matching, plain_map_of
+from kernel_calls import FieldState, on, plain_map_of
 from pictures import as_planes
 from reference_data import SCENES, SIDES, reference_scene
-from scotopic.matching import View
 
 import scotopic
 from scotopic.evaluation import score
 from scotopic.evaluation.curves import at_coverage
-from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.settings import JunctionSettings, PatchMatchingSettings
 from scotopic.stages.junctions.fit import Junctions
+from scotopic.stages.patch_costs import View, build_patch_costs, scale_costs
+from scotopic.stages.sgm import jump_penalties
 
 pytestmark = pytest.mark.reference
 
 VIEWS = [(data_set, name, side) for data_set, names in SCENES.items() for name in names for side in SIDES]
-MATCHING = MatchingSettings(max_disparity=128)
+MATCHING = PatchMatchingSettings(max_disparity=128)
 
 
 @lru_cache(maxsize=4)  # two scenes: all sixteen views would fill the memory
@@ -41,10 +42,11 @@ def patch_disparities(data_set: str, name: str, side: str, device: str) -> np.nd
     view, other = (
         view_from_published_parameters(data_set, name, which, device) for which in (side, *set(SIDES) - {side})
     )
-    on = Matching(device)
-    volume = on.scale_volume(on.cost_volume(view, other, MATCHING, is_left=side == "left"), MATCHING)
-    total = on.aggregate(volume, on.jump_penalties(view.junctions, MATCHING), MATCHING)
-    return on.select(total, MATCHING)[0]
+    there = on(device)
+    raw = there.run(build_patch_costs, view, other, MATCHING, is_left=side == "left")
+    penalties = there.run(jump_penalties, view.junctions, MATCHING)
+    best, _ = there.select(there.aggregate(there.run(scale_costs, raw, MATCHING), penalties, MATCHING.p1))
+    return best
 
 
 @pytest.mark.parametrize("device", ON_REAL_DEVICES)
@@ -55,11 +57,11 @@ def test_boundary_maps_follow_from_the_published_parameters(data_set: str, name:
     assert_maps_agree(view.junctions.boundary_map, reference_scene(data_set, name).boundaries[side], 1e-3)
 
 
-# The issue asks for 99.9 % of every view. Costs are floored to whole numbers, and the published float32 cost of a cell
-# or two of a view lies so near one that the order of summation decides; the paths through such a cell carry the choice
-# to a few neighbors. Exact arithmetic in float64 has the same two views below: Motorcycle right with 99.78 %, Vintage
-# left with 99.83 %; the fourteen others reach 99.9 %. So a view may miss by that much; a data set as a whole may not.
-# A GPU sums in another order still, and may differ from the CPU by half a percent more.
+# Costs are floored to integers, and the published float32 cost of a cell or two of a view lies so near one that the
+# order of summation decides; the paths through such a cell carry the choice to a few neighbors. Exact arithmetic in
+# float64 has the same two views below 99.9 %: Motorcycle right with 99.78 %, Vintage left with 99.83 %; the fourteen
+# others reach it. So a view may miss by that much; a data set as a whole may not. A GPU sums in another order still,
+# and may differ from the CPU by half a percent more.
 MAY_DIFFER = {"cpu": {"view": 0.003, "data set": 0.001}, "cuda": {"view": 0.008, "data set": 0.006}}
 
 

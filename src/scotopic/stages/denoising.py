@@ -94,7 +94,7 @@ def kaiser_window(size: int) -> Floats:
 def reference_groups(pilot: Floats, tables: PatchFilter) -> NDArray[np.int64]:
     """Return each patch's group as corners ``(rows, columns, count, 2)``, straight from the definition.
 
-    ``pilot`` is ``(H, W, C)``, both sides a multiple of the stride.
+    ``pilot`` is ``(H, W, C)``, covered by whole patches.
     """
     size, reach, (height, width) = tables.size, tables.reach, pilot.shape[:2]
     rows, columns = (np.arange(0, length - size + 1, tables.stride) for length in (height, width))
@@ -114,7 +114,7 @@ def reference_groups(pilot: Floats, tables: PatchFilter) -> NDArray[np.int64]:
 def reference_filtered(image: Floats, pilot: Floats, variance: float, tables: PatchFilter) -> Floats:
     """Return an image filtered with a pilot, both ``(H, W, C)``, straight from the definition."""
     size, (height, width, channels) = tables.size, image.shape
-    padding = ((0, height % tables.stride), (0, width % tables.stride), (0, 0))
+    padding = [*((0, -(length - size) % tables.stride) for length in (height, width)), (0, 0)]
     image, pilot = (np.pad(each, padding, mode="edge") for each in (image, pilot))
     along_group, along_patch, window = tables.along_group, tables.along_patch, tables.window.reshape(size, size)
     total, weights = np.zeros(image.shape), np.zeros(image.shape)

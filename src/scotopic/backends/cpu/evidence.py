@@ -21,7 +21,7 @@ class CpuEvidence(CpuImages):
         self, image: np.ndarray, pilot: np.ndarray, variance: float, tables: PatchFilter
     ) -> np.ndarray:
         size, stride, (height, width, channels) = tables.size, tables.stride, image.shape
-        padding = ((0, 0), (0, height % stride), (0, width % stride))
+        padding = ((0, 0), (0, -(height - size) % stride), (0, -(width - size) % stride))
         noisy, clear = (np.pad(np.moveaxis(each, -1, 0), padding, mode="edge") for each in (image, pilot))
         rows, columns = (np.arange(0, length - size + 1, stride) for length in noisy.shape[1:])
         find_groups = kernels.make_find_groups(size)

@@ -27,7 +27,7 @@ class CudaEvidence(CudaImages):
 
     def filter_similar_patches(self, image: Tensor, pilot: Tensor, variance: float, tables: PatchFilter) -> Tensor:
         size, stride, (height, width, channels) = tables.size, tables.stride, image.shape
-        padding = (0, width % stride, 0, height % stride)
+        padding = (0, -(width - size) % stride, 0, -(height - size) % stride)
         noisy, clear = (
             torch.nn.functional.pad(each.movedim(-1, 0)[None], padding, mode="replicate")[0].contiguous()
             for each in (image, pilot)
