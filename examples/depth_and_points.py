@@ -27,9 +27,8 @@ result = scotopic.match(left, right, max_disparity=48)
 calibration = read_calibration(out / "calib.txt").for_image(320, 208)
 
 depth = depth_from_disparity(result.disparity, calibration)
-patch = result.settings.junctions.patch_size
 sigma = depth_uncertainty(
-    result.disparity, calibration, disparity_uncertainty(result.disparity_all, result.right_disparity, patch)
+    result.disparity, calibration, disparity_uncertainty(result.disparity_all, result.right_disparity)
 )
 cloud = point_cloud(result, calibration, image=scene.left, max_depth=8.5)  # colors from an image in good light
 cloud.save(out / "points.ply", overwrite=True)

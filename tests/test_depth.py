@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ply_files import read_ply
 from reference_data import SCENES, data_folder
 
 import scotopic
 from scotopic.depth import (
     Calibration,
-    PointCloud,
     depth_from_disparity,
     depth_uncertainty,
     disparity_uncertainty,
@@ -150,6 +150,17 @@ def test_what_is_averaged_over_patches_is_uncertain_beside_an_edge() -> None:
     assert sigma[4, 13] == pytest.approx(math.sqrt(1 / 12), rel=1e-5)
 
 
+def test_without_patches_an_edge_adds_nothing() -> None:
+    left = np.full((9, 40), 4.0, np.float32)
+    left[:, 20:] = 10.0
+    right = np.full((9, 40), 4.0, np.float32)  # column 21 lands at 11, where the right view has 4
+
+    sigma = disparity_uncertainty(left, right, patch_size=None)
+
+    assert sigma[4, 21] == pytest.approx(math.sqrt(6**2 / 2 + 1 / 12))
+    assert sigma[4, 18] == pytest.approx(math.sqrt(1 / 12))
+
+
 def test_a_map_of_another_size_than_the_calibration_is_refused() -> None:
     rig = Calibration(fx=500.0, fy=500.0, cx=0.0, cy=0.0, baseline=0.1, width=640, height=480)
 
@@ -198,15 +209,15 @@ def test_a_cloud_takes_colors_of_another_picture_and_leaves_out_what_is_far_or_u
         point_cloud(matched, rig, gray[:-1])
 
 
-def test_a_cloud_is_saved_and_loaded_and_not_overwritten(matched: scotopic.Match, tmp_path: Path) -> None:
+def test_a_cloud_is_saved_and_not_overwritten(matched: scotopic.Match, tmp_path: Path) -> None:
     cloud = point_cloud(matched, Calibration(fx=192.0, fy=192.0, cx=95.5, cy=36.1, baseline=0.1))
     path = tmp_path / "cloud.ply"
 
     cloud.save(path)
-    back = PointCloud.load(path)
+    back = read_ply(path)
 
     for name in ("points", "colors", "confidence"):
         np.testing.assert_array_equal(getattr(back, name), getattr(cloud, name))
-    with pytest.raises(OutputError, match="already there"):
+    with pytest.raises(OutputError, match="already exists"):
         cloud.save(path)
     cloud.save(path, overwrite=True)

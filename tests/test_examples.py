@@ -10,9 +10,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from ply_files import read_ply
 
 from scotopic.backends.device import why_no_gpu
-from scotopic.io import read_ply
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from reference_data import SCENES, data_folder
 
+from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.protocol import (
@@ -15,10 +16,11 @@ from scotopic.evaluation.protocol import (
     shrink_truth,
     shrink_truth_paper,
 )
-from scotopic.evaluation.scene import Calibration, Scene
+from scotopic.evaluation.scene import Scene
 from scotopic.sensor import simulate_pair
 
 NAN = np.float32(np.nan)
+CALIBRATION = Calibration(fx=1000, fy=1000, cx=9.5, cy=4.5, baseline=0.16, doffs=30)
 PLACES = {"middlebury": ("middlebury2014", "middlebury2014_q"), "instereo": ("instereo2k", "instereo2k")}
 
 
@@ -104,15 +106,14 @@ def test_the_scale_is_relative_to_full_size_whatever_lies_on_disk(size: float, f
 
 
 def test_depth_is_the_same_at_every_scale() -> None:
-    on_disk = Recording(
-        **{**vars(recording(10, 20)), "calibration": Calibration(1000, 9.5, 4.5, 160, 30), "max_disparity": 70}
-    )
+    on_disk = Recording(**{**vars(recording(10, 20)), "calibration": CALIBRATION, "max_disparity": 70})
 
     scene = at_scale(on_disk, 0.5, "folder", "Ramp")
 
     found = scene.calibration
     assert found is not None
-    assert found.fx * found.baseline / (5 + found.doffs) == pytest.approx(1000 * 160 / (10 + 30))
+    assert found.fx * found.baseline / (5 + found.doffs) == pytest.approx(1000 * 0.16 / (10 + 30))
+    assert (found.width, found.height) == (10, 5)
     # 9.5 is the middle of pixels 0 to 19, 4.5 that of pixels 0 to 9, and so on.
     assert (found.cx, found.cy) == (4.5, 2.0)
     assert scene.max_disparity == 35

@@ -1,6 +1,5 @@
 """Rectifying a rig's pictures, and noticing pairs that are not rectified, or swapped, in the dark."""
 
-import time
 from functools import cache
 from pathlib import Path
 
@@ -87,7 +86,7 @@ def test_unrectified_photographs_are_noticed_and_rectified_ones_are_not(
     assert abs(before.vertical_offset - shift) < 1.0
     # The rig is turned by 0.015 about the optical axis: 320 px * 0.015 from edge to edge.
     assert abs(before.tilt) == pytest.approx(320 * 0.015, abs=2)
-    assert warned(before, "--rectify")
+    assert warned(before, "scotopic.depth.rectify")
     assert after.warnings == ()
     assert abs(after.vertical_offset) < 0.3
 
@@ -95,12 +94,12 @@ def test_unrectified_photographs_are_noticed_and_rectified_ones_are_not(
 def test_a_calibration_without_cameras_cannot_rectify(photographs: Pair, tmp_path: Path) -> None:
     (tmp_path / "calib.txt").write_text(MIDDLEBURY)
 
-    with pytest.raises(InputError, match="cameras before it"):
+    with pytest.raises(InputError, match="cameras before rectification"):
         rectify(*photographs, read_calibration(tmp_path / "calib.txt"))
 
 
 def test_photographs_of_another_size_are_refused(photographs: Pair, calibration: Calibration) -> None:
-    with pytest.raises(InputError, match=f"left image: found {WIDTH} x {HEIGHT - 1} px, expected {WIDTH} x {HEIGHT}"):
+    with pytest.raises(InputError, match=f"left image is {WIDTH} x {HEIGHT - 1} px, .* at {WIDTH} x {HEIGHT}"):
         rectify(photographs[0][:-1], photographs[1][:-1], calibration)
 
 
@@ -152,7 +151,7 @@ def test_a_swapped_pair_is_noticed_in_words_that_say_what_to_do(dark: Pair) -> N
     found = check_rectified(dark[1], dark[0])
 
     assert found.swapped is True
-    assert warned(found, "exchange the two images")
+    assert warned(found, "Exchange the two images")
 
 
 def test_a_pair_with_negative_disparities_is_not_called_swapped_when_they_are_searched(dark: Pair) -> None:
@@ -162,14 +161,13 @@ def test_a_pair_with_negative_disparities_is_not_called_swapped_when_they_are_se
     assert not warned(found, "swapped")
 
 
-def test_a_turned_view_is_noticed(rendered: Pair) -> None:
+def test_a_rotated_view_is_noticed(rendered: Pair) -> None:
     left, right = simulate_pair(*rendered, photons=8, read_noise=2)
-    turn = cv2.getRotationMatrix2D(
-        (288, 192), -1.0, 1.0
-    )  # clockwise: the right edge sinks by 288 * tan(1 degree) = 5 px
+    # Clockwise: the right edge sinks by 288 * tan(1 degree) = 5 px.
+    turn = cv2.getRotationMatrix2D((288, 192), -1.0, 1.0)
     found = check_rectified(left, cv2.warpAffine(right, turn, (576, 384), borderMode=cv2.BORDER_REPLICATE))
 
-    assert warned(found, "turned")
+    assert warned(found, "rotated")
     assert 3 < found.tilt < 12
 
 
@@ -187,18 +185,8 @@ def test_where_nothing_can_be_known_nothing_is_said(seed: int) -> None:
 
 
 def test_views_of_two_sizes_are_refused() -> None:
-    with pytest.raises(InputError, match="expected one size"):
+    with pytest.raises(InputError, match="differ in size: left is 50 x 50, right is 51 x 50"):
         check_rectified(np.zeros((50, 50)), np.zeros((50, 51)))
-
-
-def test_it_takes_well_below_a_second(dark: Pair) -> None:
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        check_rectified(*dark)
-        times.append(time.perf_counter() - start)
-
-    assert min(times) < 0.8  # 0.26 s, mostly OpenCV's correlation
 
 
 # --- the check, on real scenes --------------------------------------------------------------------------------------

@@ -98,7 +98,5 @@ def test_numbers_stand_in_for_an_object_and_go_before_its_own() -> None:
     ],
 )  # fmt: skip
 def test_a_calibration_that_lacks_something_is_refused_by_its_name(numbers: dict[str, Any], words: str) -> None:
-    with pytest.raises(SettingsError, match=words) as caught:
+    with pytest.raises(SettingsError, match=words):
         disparity_image(made_match(DISPARITY), **numbers)
-
-    assert "expected" in str(caught.value)

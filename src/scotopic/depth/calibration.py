@@ -1,7 +1,8 @@
-"""What turns pixels into meters: the calibration of a rectified pair, and of the cameras it was rectified from."""
+"""The calibration of a rectified pair, which turns pixels into meters, and of the cameras before rectification."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,22 +19,18 @@ UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 # Far beyond any camera, and still small enough that no product of them leaves float32.
 _MOST_PIXELS = 1e7
 _MOST_METERS = 1e5
+# Two rectified cameras share focal length and rows; files round them to six digits or so.
+_FOCAL_TOLERANCE = 1e-4
+_ROW_TOLERANCE = 0.05  # px
 
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """One camera before rectification, and how its picture is turned into the rectified one.
+    """One camera before rectification, and how its image is rectified.
 
-    Attributes
-    ----------
-    matrix
-        ``K``, 3 x 3, px.
-    distortion
-        Coefficients in OpenCV's order: k1, k2, p1, p2, k3, ...
-    rotation
-        Into the rectified frame, 3 x 3 (OpenCV's R1 or R2).
-    projection
-        Of the rectified camera, 3 x 4 (OpenCV's P1 or P2); its fourth column is not used.
+    ``matrix`` is ``K``, 3 x 3, px; ``distortion`` has OpenCV's order, k1, k2, p1, p2, k3, ...; ``rotation`` leads into
+    the rectified frame, 3 x 3 (OpenCV's R1 or R2); ``projection`` is that of the rectified camera, 3 x 4 (P1 or P2), of
+    which the fourth column is not used.
     """
 
     matrix: Matrix
@@ -44,14 +41,9 @@ class Camera:
 
 @dataclass(frozen=True, eq=False)
 class Rig:
-    """The two cameras as they stand; what :func:`~scotopic.depth.rectify` needs.
+    """The two cameras before rectification, which :func:`~scotopic.depth.rectify` needs.
 
-    Attributes
-    ----------
-    left, right
-        The cameras.
-    width, height
-        Of the pictures that they take, in px; ``None`` where the file does not say.
+    ``width`` and ``height`` of their images are in px; ``None`` where the file does not say.
     """
 
     left: Camera
@@ -62,7 +54,7 @@ class Rig:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A rectified pair: ``Z = baseline * fx / (d + doffs)``.
+    """The calibration of a rectified pair: ``Z = baseline * fx / (d + doffs)``.
 
     Attributes
     ----------
@@ -71,7 +63,7 @@ class Calibration:
     cx, cy
         Principal point of the left view, px from the center of the top-left pixel.
     baseline
-        Distance of the two cameras, in **meters**, whatever the file had.
+        Distance between the two cameras, in **meters**, whatever the unit of the file.
     doffs
         Column of the right principal point minus that of the left, px; 0 for most rigs, not for Middlebury.
     width, height
@@ -84,14 +76,12 @@ class Calibration:
     Raises
     ------
     InputError
-        A number is not finite or cannot belong to a camera.
+        A number is not finite or is impossible for a camera.
 
     Examples
     --------
-    >>> Calibration(fx=500.0, fy=500.0, cx=320.0, cy=240.0, baseline=0.12).resized(320, 240)
-    Traceback (most recent call last):
-        ...
-    scotopic.errors.InputError: calibration: found no image size, expected width and height to resize from; state them
+    >>> Calibration(fx=500.0, fy=500.0, cx=320.0, cy=240.0, baseline=0.12, width=640, height=480).resized(320, 240).cx
+    159.75
     """
 
     fx: float
@@ -106,31 +96,88 @@ class Calibration:
     source: str = field(default="given as numbers, baseline in m", compare=False)
 
     def __post_init__(self) -> None:
-        lengths = {
-            "fx": (self.fx, _MOST_PIXELS),
-            "fy": (self.fy, _MOST_PIXELS),
-            "baseline": (self.baseline, _MOST_METERS),
-        }
-        for name, (value, most) in lengths.items():
-            if not 0 < value <= most:
-                unit = "m" if name == "baseline" else "px"
-                swapped = "; if it is negative, left and right are swapped" if value < 0 else ""
+        for name in ("fx", "fy", "baseline", "cx", "cy", "doffs"):
+            value = getattr(self, name)
+            most, unit = (_MOST_METERS, "m") if name == "baseline" else (_MOST_PIXELS, "px")
+            is_length = name in ("fx", "fy", "baseline")
+            if not abs(value) <= most or (is_length and value <= 0):  # NaN too
+                above = "above 0 and " if is_length else ""
+                swapped = " It is negative if left and right are swapped." if name == "baseline" and value < 0 else ""
                 raise InputError(
-                    f"calibration: found {name} {value:g} {unit}, expected above 0 and at most {most:g}; correct it"
-                    + swapped
-                )
-        for name, value in (("cx", self.cx), ("cy", self.cy), ("doffs", self.doffs)):
-            if not abs(value) <= _MOST_PIXELS:  # also what is not a number
-                raise InputError(
-                    f"calibration: found {name} {value:g} px, expected at most {_MOST_PIXELS:g}; correct it"
+                    f"The calibration has {name} = {value:g} {unit}; it must be {above}at most {most:g}.{swapped}"
                 )
         if (self.width is None) != (self.height is None) or not all(
             side is None or 1 <= side <= _MOST_PIXELS for side in (self.width, self.height)
         ):
+            raise InputError(f"The calibration is for images of {self.width} x {self.height} px, which is not a size.")
+
+    @classmethod
+    def from_projections(cls, left: Matrix, right: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
+        """Return the calibration of two rectified cameras with given 3 x 4 projection matrices.
+
+        ``P = [fx 0 cx a; 0 fy cy b; 0 0 1 c]``, where ``a`` is minus ``fx`` times the camera's place on the baseline:
+        OpenCV's P1 and P2, KITTI's P_rect_02 and P_rect_03, ROS's P. One unit of their lengths is so many `meters`.
+        `others` are further fields of :class:`Calibration`.
+
+        Raises :class:`InputError` if the two do not belong to a rectified pair with the cameras side by side.
+        """
+        for name, each in (("left", left), ("right", right)):
+            if each[0, 0] <= 0 or each[1, 1] <= 0 or each[2, 2] != 1 or np.any(each[[0, 1, 2, 2], [1, 0, 0, 1]] != 0):
+                form = "[fx 0 cx .; 0 fy cy .; 0 0 1 .]"
+                raise InputError(f"The {name} projection matrix is {_rows(each)}; of a rectified camera it is {form}.")
+        focal = max(left[0, 0], left[1, 1])
+        if np.abs(left[[0, 1], [0, 1]] - right[[0, 1], [0, 1]]).max() > _FOCAL_TOLERANCE * focal or (
+            abs(left[1, 2] - right[1, 2]) > _ROW_TOLERANCE
+        ):
             raise InputError(
-                f"calibration: found an image size of {self.width} x {self.height} px, expected both above 0 or none; "
-                "correct it"
+                f"The projection matrices are not of one rectified pair: fx, fy, cy are {left[0, 0]:g}, {left[1, 1]:g},"
+                f" {left[1, 2]:g} in the left view and {right[0, 0]:g}, {right[1, 1]:g}, {right[1, 2]:g} in the right."
             )
+        # A camera's place is P[:, 3] seen through the rest of P; KITTI's color cameras lie a little off camera 0.
+        with np.errstate(all="ignore"):  # numbers beyond all cameras are refused below
+            offset = np.linalg.solve(left[:, :3], left[:, 3]) - np.linalg.solve(right[:, :3], right[:, 3])
+        if not np.abs(offset[1:]).max() <= max(0.05 * abs(offset[0]), 1e-9):
+            raise InputError(
+                f"The cameras are {offset[0]:g}, {offset[1]:g}, {offset[2]:g} apart in x, y, z, so not side by side. "
+                "For a pair above each other rotate the images by 90 degrees and calibrate again."
+            )
+        return cls(
+            fx=float(left[0, 0]),
+            fy=float(left[1, 1]),
+            cx=float(left[0, 2]),
+            cy=float(left[1, 2]),
+            baseline=float(offset[0]) * meters,
+            doffs=float(right[0, 2] - left[0, 2]),
+            **others,
+        )
+
+    @classmethod
+    def from_q(cls, q: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
+        """Return the calibration of a given OpenCV ``Q``, the inverse of :attr:`q`, as :meth:`from_projections` does.
+
+        Raises :class:`InputError` if ``cv2.stereoRectify`` does not return such a matrix for cameras side by side.
+        """
+        zero = np.ones((4, 4), bool)
+        zero[[0, 0, 1, 1, 2, 3, 3], [0, 3, 1, 3, 3, 2, 3]] = False
+        if (
+            np.any(q[zero] != 0)
+            or q[0, 0] != 1
+            or q[1, 1] <= 0
+            or q[3, 2] == 0
+            or not math.isfinite(1 / float(q[3, 2]))
+        ):
+            raise InputError(
+                f"Q is {_rows(q)}, but stereoRectify gives [1 0 0 -cx; 0 1 0 -cy; 0 0 0 f; 0 0 1/B doffs/B]."
+            )
+        return cls(
+            fx=float(q[2, 3]),
+            fy=float(q[2, 3]) / float(q[1, 1]),  # not NumPy's division, which warns where the check refuses
+            cx=float(-q[0, 3]),
+            cy=float(-q[1, 3]) / float(q[1, 1]),
+            baseline=meters / float(q[3, 2]),
+            doffs=float(q[3, 3]) / float(q[3, 2]),
+            **others,
+        )
 
     @property
     def q(self) -> Matrix:
@@ -146,26 +193,21 @@ class Calibration:
         )
 
     def resized(self, width: int, height: int) -> Calibration:
-        """Return the calibration of the same images at another size.
+        """Return the calibration of the same images resized to `width` x `height` px.
 
-        Parameters
-        ----------
-        width, height
-            The new size, px. Coordinates count from the center of the first pixel, so the principal point moves by
-            half a pixel's change besides being scaled; focal lengths and `doffs` are scaled.
+        Focal lengths and `doffs` are scaled. So is the principal point, from the corner of the image: coordinates count
+        from the center of the first pixel, so ``cx`` becomes ``(cx + 1/2) s - 1/2``.
 
-        Raises
-        ------
-        InputError
-            The size that it was made for is not known, or the new one is not a size.
+        Raises :class:`InputError` if the old size is not known, or the new one is not a size.
         """
         if self.width is None or self.height is None:
-            raise InputError("calibration: found no image size, expected width and height to resize from; state them")
+            raise InputError("The calibration has no image size to resize from. Set its width and height.")
         if min(width, height) < 1:
-            raise InputError(
-                f"calibration: found a new size of {width} x {height} px, expected at least 1 x 1; correct it"
-            )
-        across, down = width / self.width, height / self.height
+            raise InputError(f"A calibration cannot be resized to {width} x {height} px.")
+        return self.scaled(width / self.width, height / self.height, width, height)
+
+    def scaled(self, across: float, down: float, width: int | None, height: int | None) -> Calibration:
+        """Return the calibration of the images scaled by nominal factors, whatever their new size is rounded to."""
         return replace(
             self,
             fx=self.fx * across,
@@ -175,48 +217,32 @@ class Calibration:
             doffs=self.doffs * across,
             width=width,
             height=height,
-            rig=None,  # of the pictures at their old size
+            rig=None,  # it belongs to the old size
         )
 
     def cropped(self, x: int, y: int, width: int, height: int, *, right_x: int | None = None) -> Calibration:
-        """Return the calibration of a part of the images.
+        """Return the calibration of a crop of `width` x `height` px at pixel (x, y) of the left view.
 
-        Parameters
-        ----------
-        x, y
-            The pixel of the left view that becomes its first.
-        width, height
-            Of the part, px.
-        right_x
-            The column of the right view that becomes its first, where it is another than `x`: every disparity then
-            shrinks by ``x - right_x`` and `doffs` takes it up.
+        The crop of the right view begins at column `right_x` instead of `x` if that is given: every disparity then
+        shrinks by ``x - right_x``, and `doffs` grows by it.
 
-        Raises
-        ------
-        InputError
-            The part is empty or does not lie in the image.
+        Raises :class:`InputError` if the crop is empty or does not lie in the image.
         """
         inside = min(x, y) >= 0 and min(width, height) >= 1
         if self.width is not None and self.height is not None:
             inside = inside and x + width <= self.width and y + height <= self.height
         if not inside:
-            size = "an image of unknown size" if self.width is None else f"{self.width} x {self.height} px"
-            raise InputError(
-                f"calibration: found a part of {width} x {height} px at ({x}, {y}), expected one inside "
-                f"{size}; correct it"
-            )
+            image = "the image" if self.width is None else f"an image of {self.width} x {self.height} px"
+            raise InputError(f"A crop of {width} x {height} px at ({x}, {y}) does not lie in {image}.")
         shift = 0 if right_x is None else x - right_x
         return replace(
             self, cx=self.cx - x, cy=self.cy - y, doffs=self.doffs + shift, width=width, height=height, rig=None
         )
 
     def for_image(self, width: int, height: int) -> Calibration:
-        """Return the calibration for images of a size: itself, or scaled where they were resized as a whole.
+        """Return the calibration for images of a size: itself, or scaled if they were resized as a whole.
 
-        Raises
-        ------
-        InputError
-            The images have other proportions than the calibration, so they were cropped or belong to something else.
+        Raises :class:`InputError` if they have other proportions: they were cropped, or belong to another calibration.
         """
         if self.width is None or self.height is None:
             return replace(self, width=width, height=height)
@@ -225,22 +251,17 @@ class Calibration:
         # Resizing rounds each side to whole pixels, up or down.
         if abs(width * self.height - height * self.width) > max(self.width, self.height, width, height):
             raise InputError(
-                f"calibration: found one for {self.width} x {self.height} px, expected one for images of {width} x "
-                f"{height} px (or the same proportions); use the file that goes with them, or crop it likewise"
+                f"The calibration is for images of {self.width} x {self.height} px, not resized to {width} x "
+                f"{height} px as a whole. Use the calibration of these images, or crop it as they were."
             )
         return self.resized(width, height)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what ``report.json`` says of it, units in the names."""
-        return {
-            "source": self.source,
-            "fx_px": self.fx,
-            "fy_px": self.fy,
-            "cx_px": self.cx,
-            "cy_px": self.cy,
-            "baseline_m": self.baseline,
-            "doffs_px": self.doffs,
-            "width_px": self.width,
-            "height_px": self.height,
-            "depth_unit": "m",
-        }
+        """Return the entries of ``report.json``, with units in the names."""
+        names = ("fx", "fy", "cx", "cy", "baseline", "doffs", "width", "height")
+        numbers = {f"{name}_{'m' if name == 'baseline' else 'px'}": getattr(self, name) for name in names}
+        return {"source": self.source, **numbers, "depth_unit": "m"}
+
+
+def _rows(matrix: Matrix) -> str:
+    return "[" + "; ".join(" ".join(f"{value:g}" for value in row) for row in matrix) + "]"

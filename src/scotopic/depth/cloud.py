@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scotopic.depth.calibration import Calibration
 from scotopic.depth.triangulate import points_from_disparity
 from scotopic.errors import InputError
-from scotopic.io import as_image, claim_file, read_ply, write_ply
+from scotopic.io import as_image, claim_file, write_ply
 
 
 class Matched(Protocol):
-    """What of a :class:`~scotopic.Match` a point cloud is made of."""
+    """The parts of a :class:`~scotopic.Match` from which a point cloud is made."""
 
     @property
     def disparity(self) -> NDArray[np.float32]: ...
@@ -28,17 +28,8 @@ class Matched(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PointCloud:
-    """Points in the left camera's axes: x to the right, y down, z forward, meters.
-
-    Attributes
-    ----------
-    points
-        ``N x 3`` float32.
-    colors
-        ``N x 3`` uint8 RGB.
-    confidence
-        ``N`` float32 in [0, 1].
-    """
+    """``N x 3`` points in the left camera's axes (x to the right, y down, z forward, meters), with the ``N x 3`` RGB
+    colors of their pixels and their ``N`` confidences in [0, 1]."""
 
     points: NDArray[np.float32]
     colors: NDArray[np.uint8]
@@ -48,29 +39,9 @@ class PointCloud:
         return len(self.points)
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a binary PLY file; see :func:`~scotopic.io.write_ply`.
-
-        Raises
-        ------
-        OutputError
-            It cannot be written, or is there already and `overwrite` is False.
-        """
+        """Write a binary PLY file; raise :class:`OutputError` if it exists and `overwrite` is False, or on failure."""
         claim_file(path, overwrite)
         write_ply(path, self.points, colors=self.colors, confidence=self.confidence)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> PointCloud:
-        """Read a PLY file that :meth:`save` wrote.
-
-        Raises
-        ------
-        InputError
-            It cannot be read, or lacks colors or confidence.
-        """
-        found = read_ply(path)
-        if found.colors is None or found.confidence is None:
-            raise InputError(f"{path!s}: found points alone, expected colors and confidence too; read it with read_ply")
-        return cls(found.points, found.colors, found.confidence)
 
 
 def point_cloud(
@@ -81,31 +52,26 @@ def point_cloud(
     max_depth: float | None = None,
     min_confidence: float = 0.0,
 ) -> PointCloud:
-    """Return the points of a match, row by row.
+    """Return the points of a match, row by row: one for each pixel with a disparity and a depth.
 
     Parameters
     ----------
     match
-        What :func:`scotopic.match` gave.
+        The result of :func:`scotopic.match`.
     calibration
         Of the images as they were matched.
     image
-        Where the colors come from, of the size of the left view: an array or a path, such as a brighter picture of the
-        same view; the left view itself if left out. Gray becomes equal red, green and blue.
+        An image of the left view for the colors, such as a brighter one: an array or a path. By default the left view
+        itself. Gray becomes equal red, green and blue.
     max_depth
-        Leave out what is farther, in meters: far points scatter, and viewers zoom out to show them all.
+        Leave out points that are farther, in meters: they scatter, and viewers zoom out to show them all.
     min_confidence
-        Leave out what is less sure.
-
-    Returns
-    -------
-    PointCloud
-        One point for each pixel with a disparity and a depth.
+        Leave out points of less confidence.
 
     Raises
     ------
     InputError
-        Image or calibration are of another size.
+        The image or the calibration has another size than the match.
 
     Examples
     --------
@@ -119,19 +85,19 @@ def point_cloud(
     """
     if hasattr(match, "to_numpy"):  # a match of tensors on a GPU
         match = match.to_numpy()
-    places = points_from_disparity(match.disparity, calibration)
+    points = points_from_disparity(match.disparity, calibration)
     picture = match.left_image if image is None else as_image(image, "color")
-    if picture.shape[:2] != places.shape[:2]:
+    if picture.shape[:2] != points.shape[:2]:
         raise InputError(
-            f"color image: found {picture.shape[1]} x {picture.shape[0]} px, expected {places.shape[1]} x "
-            f"{places.shape[0]} like the left view; resize it"
+            f"The color image is {picture.shape[1]} x {picture.shape[0]} px, the left view {points.shape[1]} x "
+            f"{points.shape[0]} px. Resize the color image."
         )
-    kept = np.isfinite(places).all(axis=-1) & (match.confidence >= min_confidence)
+    kept = np.isfinite(points).all(axis=-1) & (match.confidence >= min_confidence)
     if max_depth is not None:
-        kept &= places[..., 2] <= max_depth
+        kept &= points[..., 2] <= max_depth
     colors = np.rint(np.clip(picture[kept], 0.0, 1.0) * 255).astype(np.uint8)
     return PointCloud(
-        points=places[kept],
+        points=points[kept],
         colors=np.ascontiguousarray(np.broadcast_to(colors, (len(colors), 3))),
         confidence=match.confidence[kept].astype(np.float32),
     )

@@ -1,10 +1,9 @@
-"""Other ways to fill: a callable, or a depth-completion network in an ONNX file.
+"""Dense disparity from a callable or from a depth-completion network in an ONNX file.
 
-The paper's supplement fills its sparse map with such a network (Marigold-DC), fed a denoised left image and depth as
-``1 / d``. A network here takes two inputs, in this order: the left image ``(1, 3, H, W)`` in [0, 1], and depth
-``(1, 1, H, W)``, 0 where there is none. Its first output is the depth of every pixel, of the second input's shape. The
-image is the junctions' color map, which is the left image without its noise. Networks that want to be fed otherwise
-fit in a callable.
+The paper's supplement completes its sparse map with such a network (Marigold-DC), given a denoised left image and depth
+as ``1 / d``. A network here takes two inputs, in this order: the left image ``(1, 3, H, W)`` in [0, 1], and depth
+``(1, 1, H, W)``, 0 where there is none. Its first output is the depth of every pixel, in the shape of the second input.
+The image is the color map of the junctions, a denoised left image. For networks with other inputs write a callable.
 """
 
 from __future__ import annotations
@@ -27,33 +26,32 @@ Fill = Callable[[Map, Map, Map], NDArray[Any]] | str | PathLike[str]
 
 
 def check_fill(fill: Any) -> None:
-    """Raise :class:`SettingsError` unless this is a callable, or a file that is there."""
+    """Raise :class:`SettingsError` unless this is a callable or an existing file."""
     if callable(fill):
         return
     if not isinstance(fill, str | PathLike) or not Path(fill).is_file():
-        found = f"no file {fspath(fill)!r}" if isinstance(fill, str | PathLike) else type(fill).__name__
+        found = f"There is no file {fspath(fill)!r}" if isinstance(fill, str | PathLike) else f"It is {type(fill)}"
         raise SettingsError(
-            f"fill: found {found}, expected a callable (image, disparity, confidence) or an ONNX file; correct the path"
+            f"fill must be a callable (image, disparity, confidence) or the path of an ONNX file. {found}."
         )
 
 
 def complete(fill: Fill, image: Map, disparity: Map, confidence: Map) -> Map:
-    """Return the disparity of every pixel as a callable or a network says it.
+    """Return the disparity of every pixel that a callable or a network predicts.
 
     Raises
     ------
     InputError
-        The network cannot be run on this, or the answer is not a map of this size.
+        The network cannot be run on these inputs, or its output is not a map of this size.
     """
     check_fill(fill)
     if callable(fill):
-        return _checked(fill(image, disparity, confidence), disparity.shape, "fill")
-    name = repr(fspath(fill))
+        return _check_output(fill(image, disparity, confidence), disparity.shape, "fill")
     known = np.isfinite(disparity) & (disparity > 0)
     depth = np.where(known, 1 / np.where(known, disparity, 1), 0).astype(np.float32)
     colors = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
     planes = np.ascontiguousarray(np.moveaxis(np.clip(colors, 0, 1), -1, 0)[None], np.float32)
-    found = _checked(_run(fspath(fill), [planes, depth[None, None]]), disparity.shape, name)
+    found = _check_output(_run(fspath(fill), [planes, depth[None, None]]), disparity.shape, repr(fspath(fill)))
     usable = found > 0
     return np.where(usable, 1 / np.where(usable, found, 1), np.float32(np.nan)).astype(np.float32)
 
@@ -64,22 +62,21 @@ def _run(path: str, arrays: list[Map]) -> NDArray[Any]:
         session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
         names = [place.name for place in session.get_inputs()]
         if len(names) != 2:
-            raise ValueError(f"{len(names)} inputs")
+            raise ValueError(f"the model has {len(names)} inputs")
         return np.asarray(session.run(None, dict(zip(names, arrays, strict=True)))[0])
     except Exception as error:  # the runtime has a class per failure, none of which it documents
         shapes = " and ".join(str(array.shape) for array in arrays)
         raise InputError(
-            f"{path!r}: found {' '.join(str(error).split()):.300}, expected a model that takes an image and depth of "
-            f"shapes {shapes}; export it so, or give a callable"
+            f"{path!r} cannot be run on an image and depth of shapes {shapes}: {' '.join(str(error).split()):.300}. "
+            "Export it for these inputs, or pass a callable."
         ) from error
 
 
-def _checked(found: Any, shape: tuple[int, ...], name: str) -> Map:
-    array = np.asarray(found)
+def _check_output(output: Any, shape: tuple[int, ...], name: str) -> Map:
+    array = np.asarray(output)
     if array.dtype.kind not in "fiu" or array.squeeze().shape != np.empty(shape).squeeze().shape:
         raise InputError(
-            f"{name}: found an answer of shape {array.shape} and type {array.dtype}, expected floats of shape {shape}; "
-            "return one disparity per pixel"
+            f"{name} returned shape {array.shape} and type {array.dtype} instead of one float per pixel, {shape}."
         )
     values = array.reshape(shape).astype(np.float32)
     return np.where(np.isfinite(values), values, np.float32(np.nan))

@@ -1,4 +1,4 @@
-"""Turning the pictures of a calibrated rig so that partners lie in one row."""
+"""Rectifying the images of a calibrated rig, so that corresponding pixels lie in one row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.depth.calibration import Calibration, Camera
+from scotopic.depth.calibration import Calibration
 from scotopic.errors import InputError
 from scotopic.io import as_image
 
@@ -21,10 +21,10 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
     Parameters
     ----------
     left, right
-        The pictures as the cameras took them: arrays or paths, of the size that the rig was calibrated at.
+        The images as the cameras took them: arrays or paths, of the size that the rig was calibrated at.
     calibration
-        With a :class:`~scotopic.depth.Rig`, as :func:`~scotopic.depth.read_calibration` gives for files that hold the
-        cameras before rectification.
+        With a :class:`~scotopic.depth.Rig`, as :func:`~scotopic.depth.read_calibration` returns for files that hold
+        the cameras before rectification.
 
     Returns
     -------
@@ -32,20 +32,21 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
         ``H x W x C``; black where the camera did not see. Values between pixels are interpolated linearly, which
         averages neighbors and so lowers the noise a little, unevenly.
     calibration : Calibration
-        Of these two.
+        Of the two rectified images.
 
     Raises
     ------
     InputError
-        The calibration has no rig, or the images are of another size.
+        The calibration has no rig, or the images have another size.
     """
     import cv2
 
     rig = calibration.rig
     if rig is None:
         raise InputError(
-            f"calibration ({calibration.source}): found only the rectified pair, expected the cameras before it "
-            "(OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, KITTI's calib_cam_to_cam); use a file with these"
+            f"The calibration ({calibration.source}) describes the rectified pair but not the cameras before "
+            "rectification. Use a file with OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, or KITTI's "
+            "calib_cam_to_cam."
         )
     views = []
     for source, name, camera in ((left, "left", rig.left), (right, "right", rig.right)):
@@ -53,20 +54,14 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
         height, width = image.shape[:2]
         if rig.width is not None and (width, height) != (rig.width, rig.height):
             raise InputError(
-                f"{name} image: found {width} x {height} px, expected {rig.width} x {rig.height} as the rig was "
-                "calibrated at; pass the pictures as the cameras took them"
+                f"The {name} image is {width} x {height} px, but the rig was calibrated at {rig.width} x {rig.height} "
+                "px. Pass the images as the cameras took them."
             )
         size = (calibration.width or width, calibration.height or height)
-        maps = _maps(cv2, camera, size)
-        turned = cv2.remap(image, *maps, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
-        views.append(np.ascontiguousarray(turned.reshape(size[1], size[0], -1), np.float32))
+        x, y = cv2.initUndistortRectifyMap(
+            camera.matrix, camera.distortion, camera.rotation, camera.projection[:, :3], size, cv2.CV_32FC1
+        )
+        rectified = cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+        views.append(np.ascontiguousarray(rectified.reshape(size[1], size[0], -1), np.float32))
     height, width = views[0].shape[:2]
     return views[0], views[1], replace(calibration, width=width, height=height)
-
-
-def _maps(cv2: Any, camera: Camera, size: tuple[int, int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Where each pixel of the rectified picture is looked up."""
-    across, down = cv2.initUndistortRectifyMap(
-        camera.matrix, camera.distortion, camera.rotation, camera.projection[:, :3], size, cv2.CV_32FC1
-    )
-    return across, down

@@ -15,71 +15,48 @@ Map = NDArray[np.float32]
 
 
 def depth_from_disparity(disparity: NDArray[np.floating], calibration: Calibration) -> Map:
-    """Return the depth of every pixel, ``Z = baseline * fx / (d + doffs)``.
+    """Return the depth of every pixel, ``Z = baseline * fx / (d + doffs)``, ``H x W`` meters.
 
-    Parameters
-    ----------
-    disparity
-        ``H x W`` px, NaN where there is none.
-    calibration
-        Of images of this size.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H x W`` meters; NaN where there is no disparity, and where ``d + doffs <= 0``: such a pixel is at infinity or
-        wrong, and has no place in space.
+    It is NaN where `disparity`, ``H x W`` px, is, and where ``d + doffs <= 0``: such a pixel is at infinity or wrong.
     """
-    shifts = _shifts(disparity, calibration)
-    return np.asarray(calibration.baseline * calibration.fx / shifts, np.float32)
+    return np.asarray(calibration.baseline * calibration.fx / _shifts(disparity, calibration), np.float32)
 
 
 def depth_uncertainty(
     disparity: NDArray[np.floating], calibration: Calibration, sigma: float | NDArray[np.floating]
 ) -> Map:
-    """Return the standard deviation of the depth that an uncertain disparity leaves.
+    """Return the standard deviation of the depth, given that of the disparity.
 
     To first order ``sigma_Z = |dZ/dd| sigma_d = Z^2 / (fx * baseline) * sigma_d``: it grows with the square of the
-    distance. The calibration counts as exact, and where ``sigma_d`` is not small against ``d + doffs`` the true spread
-    is lopsided, longer on the far side.
+    distance. The calibration counts as exact. Where ``sigma_d`` is not small compared to ``d + doffs``, the true
+    distribution is skewed toward the far side.
 
     Parameters
     ----------
     disparity, calibration
-        As for :func:`depth_from_disparity`.
+        As for :func:`depth_from_disparity`, and so is the result.
     sigma
         Standard deviation of the disparity in px: one number, or ``H x W``; see :func:`disparity_uncertainty`.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H x W`` meters, NaN where there is no depth.
 
     Raises
     ------
     InputError
-        `sigma` is negative somewhere, or of another size.
+        `sigma` is negative somewhere, or has another shape.
     """
     spread = np.asarray(sigma, np.float64)
     if spread.ndim and spread.shape != np.shape(disparity):
         raise InputError(
-            f"disparity uncertainty: found shape {spread.shape}, expected {np.shape(disparity)} like the disparity, or "
-            "one number; correct it"
+            f"The disparity uncertainty has shape {spread.shape}, the disparity {np.shape(disparity)}. Pass one number "
+            "or a map of this shape."
         )
     if np.any(spread < 0):
-        raise InputError("disparity uncertainty: found a negative value, expected 0 px or more; correct it")
+        raise InputError("The disparity uncertainty is negative somewhere. A standard deviation is at least 0 px.")
     shifts = _shifts(disparity, calibration)
     return np.asarray(calibration.baseline * calibration.fx / shifts**2 * spread, np.float32)
 
 
 def points_from_disparity(disparity: NDArray[np.floating], calibration: Calibration) -> Map:
-    """Return the place in space of every pixel: ``X = (x - cx) Z / fx``, ``Y = (y - cy) Z / fy``, ``Z``.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H x W x 3`` meters, NaN where there is no depth.
-    """
+    """Return the point of every pixel, ``X = (x - cx) Z / fx``, ``Y = (y - cy) Z / fy``, ``Z``, NaN without depth."""
     shifts = _shifts(disparity, calibration)
     rows, columns = np.indices(shifts.shape)
     depth = calibration.baseline * calibration.fx / shifts
@@ -88,44 +65,54 @@ def points_from_disparity(disparity: NDArray[np.floating], calibration: Calibrat
     return np.stack([across, down, depth], axis=-1).astype(np.float32)
 
 
-def disparity_uncertainty(left: NDArray[np.floating], right: NDArray[np.floating], patch_size: int = 1) -> Map:
-    """Return the standard deviation of the disparity that the two views' own answers suggest.
+def disparity_uncertainty(
+    left: NDArray[np.floating], right: NDArray[np.floating], patch_size: int | None = None
+) -> Map:
+    """Return the standard deviation of the disparity, estimated from how far the two views differ.
 
-    The left and the right view are matched separately, so their answers for one point are two measurements of one
-    disparity. Two of standard deviation ``sigma`` differ by ``sigma sqrt(2)``; and each is a whole number of px before
-    it is averaged, which alone leaves ``1 / sqrt(12)``. And what is averaged over patches lies between the surfaces
-    that a patch covers: beside a depth edge it may be off by as much as disparity varies there. Hence
+    The left and the right view are matched separately, so their disparities of one point are two measurements. Two
+    measurements of standard deviation ``sigma`` differ by ``sigma sqrt(2)``. Rounding to whole pixels alone leaves
+    ``1 / sqrt(12)``. Disparities that are averages over patches lie between the surfaces in a patch: beside a depth
+    edge they may be off by as much as disparity varies there. Hence
 
-        sigma_d^2 = (D_L(x) - D_R(x - D_L(x)))^2 / 2 + 1 / 12 + variance of D_L over a patch about x
+        sigma_d^2 = (D_L(x) - D_R(x - D_L(x)))^2 / 2 + 1 / 12 [+ variance of D_L over a patch about x]
 
-    What both views get wrong together, such as a repeated texture, it cannot see: it is a lower bound (docs/depth.md
-    says how far below).
+    Errors that both views share, such as at a repeated texture, cannot be seen this way: it is a lower bound
+    (docs/depth.md says how far below).
 
     Parameters
     ----------
     left, right
         ``H x W`` px: :attr:`Match.disparity_all <scotopic.Match>` and ``Match.right_disparity``.
     patch_size
-        Side of the patches that disparity was averaged over, px: ``Match.settings.junctions.patch_size``; 1 for none.
+        Side of the patches over which disparity was averaged, px: ``Match.settings.junctions.patch_size`` for the
+        presets ``paper`` and ``fast``. ``None`` for ``best``, which averages over no patches.
 
     Returns
     -------
     ndarray of float32
-        ``H x W`` px, NaN where the left disparity is, or where its partner lies out of view.
+        ``H x W`` px, NaN without a left disparity, and where the matching pixel lies out of view.
     """
-    width = left.shape[1]
-    known = np.isfinite(left)
-    partner = np.rint(np.arange(width) - np.where(known, left, 0.0))
-    inside = known & (partner >= 0) & (partner < width)
-    there = np.take_along_axis(right, np.clip(partner, 0, width - 1).astype(np.intp), axis=1)
-    spread = np.sqrt((left.astype(np.float64) - there) ** 2 / 2 + 1 / 12 + _variance(left, patch_size))
-    return np.where(inside, spread, np.nan).astype(np.float32)
+    other, inside = sample_columns(right, np.arange(left.shape[1]) - left)
+    variance = (left.astype(np.float64) - other) ** 2 / 2 + 1 / 12
+    if patch_size is not None:
+        variance += _patch_variance(left, patch_size)
+    return np.where(inside, np.sqrt(variance), np.nan).astype(np.float32)
 
 
-def _variance(values: NDArray[np.floating], side: int) -> NDArray[np.float64]:
-    """Variance over a square about each pixel, cut off at the border; what is unknown is left out."""
+def sample_columns(
+    values: NDArray[np.floating], columns: NDArray[np.floating]
+) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
+    """Return the values at the nearest pixel to given columns of each row, and whether that lies in the image."""
+    nearest = np.rint(np.where(np.isfinite(columns), columns, -1))
+    inside = (nearest >= 0) & (nearest < values.shape[1])
+    return np.take_along_axis(values, np.clip(nearest, 0, values.shape[1] - 1).astype(np.intp), axis=1), inside
+
+
+def _patch_variance(values: NDArray[np.floating], side: int) -> NDArray[np.float64]:
+    """Return the variance of the known values in a square about each pixel, cut off at the border."""
     known = np.isfinite(values)
-    # About the mean of all: squares of small numbers keep their digits.
+    # About the mean of all: the squares of small numbers lose fewer digits.
     centered = np.where(known, values - (values[known].mean() if known.any() else 0.0), 0.0).astype(np.float64)
     count, total, squares = (_box_sum(each, side) for each in (known.astype(np.float64), centered, centered**2))
     count = np.maximum(count, 1.0)
@@ -143,14 +130,14 @@ def _shifts(disparity: NDArray[np.floating], calibration: Calibration) -> NDArra
     values = np.asarray(disparity)
     if values.ndim != 2 or values.dtype.kind not in "fiu":
         raise InputError(
-            f"disparity: found shape {values.shape} of {values.dtype}, expected one map of numbers, H x W; convert it"
+            f"The disparity has shape {values.shape} and type {values.dtype}. Pass one map of numbers, H x W."
         )
     height, width = values.shape
     if calibration.width is not None and (calibration.width, calibration.height) != (width, height):
         raise InputError(
-            f"disparity: found {width} x {height} px, expected {calibration.width} x {calibration.height} as the "
-            "calibration has; resize or crop the calibration likewise"
+            f"The disparity map is {width} x {height} px, but the calibration is for {calibration.width} x "
+            f"{calibration.height} px. Resize or crop the calibration as the images were."
         )
     shifts = values.astype(np.float64) + calibration.doffs
-    # +inf, which files have for unknown, would become depth 0.
+    # +inf, which marks unknown pixels in files, would become depth 0.
     return np.where(np.isfinite(shifts) & (shifts > 0), shifts, np.nan)

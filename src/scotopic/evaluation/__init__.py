@@ -4,11 +4,10 @@ from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.datasets import DATASETS, open_dataset
 from scotopic.evaluation.method import Method, Prediction
 from scotopic.evaluation.metrics import Score, score, window_error
-from scotopic.evaluation.scene import Calibration, Scene
+from scotopic.evaluation.scene import Scene
 
 __all__ = [
     "DATASETS",
-    "Calibration",
     "Curve",
     "Method",
     "Prediction",

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
-from scotopic.evaluation.scene import Calibration, Scene
+from scotopic.evaluation.scene import Scene
 from scotopic.sensor import simulate_pair
 
 # 0.2 / 0.25 and 1 / 3 are not exact: a factor this near 1 is 1, and nothing is resampled.
@@ -76,6 +77,7 @@ def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Sce
     if factor > 1 - _SAME_SIZE:
         factor = 1.0
     calibration, most = recording.calibration, recording.max_disparity
+    height, width = _new_size(recording.truth.shape[0], recording.truth.shape[1], factor)
     return Scene(
         dataset=dataset,
         name=name,
@@ -84,7 +86,7 @@ def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Sce
         truth=shrink_truth(recording.truth, factor),
         truth_paper=shrink_truth_paper(recording.truth, factor),
         visible=None if recording.visible is None else shrink_mask(recording.visible, factor),
-        calibration=None if calibration is None else shrink_calibration(calibration, factor),
+        calibration=None if calibration is None else calibration.scaled(factor, factor, width, height),
         scale=float(scale),
         # The little that is taken off keeps 70 / 4 * 4 at 70, whatever the rounding of the factor.
         max_disparity=None if most is None else math.ceil(most * factor - _SAME_SIZE),
@@ -126,30 +128,6 @@ def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
     """Shrink a mask by nearest neighbor: it goes with :func:`shrink_truth`, pixel by pixel."""
     return _resize(mask.astype(np.float32), factor, "nearest") > 0.5
-
-
-def shrink_calibration(calibration: Calibration, factor: float) -> Calibration:
-    """Scale a calibration with its image. The center of the first pixel is 0, so it moves by half a pixel's change.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        At the old size.
-    factor : float
-        New size over old.
-
-    Returns
-    -------
-    Calibration
-        At the new size; depth from a disparity multiplied by `factor` is the same.
-    """
-    return Calibration(
-        fx=calibration.fx * factor,
-        cx=(calibration.cx + 0.5) * factor - 0.5,
-        cy=(calibration.cy + 0.5) * factor - 0.5,
-        baseline=calibration.baseline,
-        doffs=calibration.doffs * factor,
-    )
 
 
 def add_noise(

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Calibration:
-    """What turns disparity into depth: ``depth = fx * baseline / (d + doffs)``, in the unit of the baseline."""
-
-    fx: float
-    cx: float
-    cy: float
-    baseline: float
-    doffs: float = 0.0
+from scotopic.depth import Calibration
 
 
 @dataclass(frozen=True, eq=False)

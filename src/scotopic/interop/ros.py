@@ -1,7 +1,7 @@
-"""A match as a ROS ``stereo_msgs/DisparityImage``, without ROS: a plain dictionary with the message's fields.
+"""A match as a ROS ``stereo_msgs/DisparityImage``, without ROS: a dictionary with the fields of the message.
 
 In a node, ``rosidl_runtime_py.set_message_fields(message, dictionary)`` fills the message. ROS 1 calls the baseline
-``T`` and a stamp's parts ``secs`` and ``nsecs``.
+``T`` and the parts of a stamp ``secs`` and ``nsecs``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scotopic.errors import SettingsError
-from scotopic.interop.camera import as_camera
+from scotopic.depth import Calibration
+from scotopic.errors import InputError, SettingsError
 from scotopic.result import Match
 
 
@@ -34,36 +34,35 @@ def disparity_image(
     match
         The result of :func:`scotopic.match`.
     calibration
-        An object with ``fx`` (px), ``baseline`` (m) and perhaps ``doffs`` (px), such as a
-        ``scotopic.depth.Calibration``.
+        A :class:`~scotopic.depth.Calibration`, or another object with ``fx`` (px), ``baseline`` (m) and perhaps
+        ``doffs`` (px).
     fx, baseline, doffs
-        The same as numbers, instead or before the object's.
+        Numbers that replace those of the object.
     frame_id
         Of the left camera's optical frame.
     stamp
-        Seconds at which the pair was taken.
+        Time at which the pair was taken, in seconds.
     delta_d
-        Smallest step of disparity, px. Candidates are whole pixels, and what is finer is averaged over patches, so it
-        is 1.
+        Smallest step of disparity, px. The candidates are whole pixels, so it is 1.
 
     Returns
     -------
     dict
         ``header``, ``image`` (32FC1, little-endian), ``f``, ``t``, ``valid_window``, ``min_disparity``,
         ``max_disparity`` and ``delta_d``. By the message's definition disparities are ``x_l - x_r - (cx_l - cx_r)``,
-        which is ours plus ``doffs``, and whatever is below ``min_disparity`` is invalid: pixels without an answer lie
+        which is ours plus ``doffs``, and values below ``min_disparity`` are invalid: pixels without a disparity lie
         1 px below it.
 
     Raises
     ------
     SettingsError
-        The focal length or the baseline is missing or makes no sense, or the stamp is negative.
+        The focal length or the baseline is missing or impossible, or the stamp is negative.
     """
     match = match.to_numpy()
-    camera = as_camera(calibration, fx=fx, baseline=baseline, doffs=doffs)
-    if not (stamp >= 0 and math.isfinite(stamp)):
-        raise SettingsError(f"stamp: found {stamp}, expected seconds from 0 on; pass the time of the pair")
     height, width = match.disparity.shape
+    camera = as_calibration(calibration, (height, width), fx=fx, baseline=baseline, doffs=doffs)
+    if not (stamp >= 0 and math.isfinite(stamp)):
+        raise SettingsError(f"The stamp is {stamp}. Pass the time of the pair in seconds, at least 0.")
     matching = match.settings.matching
     first = matching.min_disparity
     last = (width if matching.max_disparity is None else matching.max_disparity) - 1
@@ -74,8 +73,9 @@ def disparity_image(
         "stamp": {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000},
         "frame_id": frame_id,
     }
-    # A left pixel can have an answer where at least one candidate's partner lies inside the right image.
+    # A left pixel can have a disparity if at least one candidate lies inside the right image.
     left, right = max(0, first), min(width, width + last)
+    columns = {"x_offset": left, "width": max(0, right - left)}
     return {
         "header": header,
         "image": {
@@ -89,14 +89,37 @@ def disparity_image(
         },
         "f": camera.fx,
         "t": camera.baseline,
-        "valid_window": {
-            "x_offset": left,
-            "y_offset": 0,
-            "height": height,
-            "width": max(0, right - left),
-            "do_rectify": False,
-        },
+        "valid_window": {**columns, "y_offset": 0, "height": height, "do_rectify": False},
         "min_disparity": float(lowest),
         "max_disparity": float(last + camera.doffs),
         "delta_d": float(delta_d),
     }
+
+
+def as_calibration(calibration: Any, shape: tuple[int, int], **numbers: float | None) -> Calibration:
+    """Return the calibration of images of a shape ``(height, width)``, from an object with its attributes and numbers.
+
+    Numbers replace the attributes. The principal point is the center of the image, ``fy`` is ``fx`` and ``doffs`` is 0
+    by default. Raises :class:`SettingsError` if ``fx`` or ``baseline`` is missing, or a number is impossible.
+    """
+    found: dict[str, float] = {"cx": (shape[1] - 1) / 2, "cy": (shape[0] - 1) / 2}
+    for name in ("fx", "fy", "cx", "cy", "baseline", "doffs"):
+        given = numbers.get(name)
+        value = getattr(calibration, name, None) if given is None else given
+        if value is not None:
+            try:
+                found[name] = float(value)
+            except (TypeError, ValueError):
+                raise SettingsError(f"The calibration has {name} = {value!r}, which is not a number.") from None
+    missing = [name for name in ("fx", "baseline") if name not in found]
+    if missing:
+        raise SettingsError(
+            f"The calibration has no {' and no '.join(missing)}. Pass the focal length fx in px and the baseline in "
+            "meters."
+        )
+    if numbers.get("fx") is not None or "fy" not in found:
+        found["fy"] = found["fx"]
+    try:
+        return Calibration(**found)  # type: ignore[arg-type]
+    except InputError as error:
+        raise SettingsError(str(error)) from error

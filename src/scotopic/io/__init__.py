@@ -1,14 +1,19 @@
 """Files in and out: images, maps, points, and writing that never leaves half a file behind."""
 
 from scotopic.io.atomic import atomic_path, claim_file, claim_folder
-from scotopic.io.disparity import read_disparity, write_disparity
+from scotopic.io.disparity import (
+    read_disparity,
+    read_kitti_png,
+    read_tiff,
+    write_disparity,
+    write_kitti_png,
+    write_tiff,
+)
 from scotopic.io.images import as_image, image_title, read_image, write_png
-from scotopic.io.kitti_png import read_kitti_png, write_kitti_png
 from scotopic.io.npz import read_npz, write_npz
 from scotopic.io.pfm import read_pfm, write_pfm
-from scotopic.io.ply import read_ply, write_ply
-from scotopic.io.submission import read_submission, write_submission
-from scotopic.io.tiff import read_tiff, write_tiff
+from scotopic.io.ply import write_ply
+from scotopic.io.submission import write_submission
 
 __all__ = [
     "as_image",
@@ -21,8 +26,6 @@ __all__ = [
     "read_kitti_png",
     "read_npz",
     "read_pfm",
-    "read_ply",
-    "read_submission",
     "read_tiff",
     "write_disparity",
     "write_kitti_png",

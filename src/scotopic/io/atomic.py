@@ -1,4 +1,4 @@
-"""Writing that either happens whole or not at all, and folders that are not overwritten by accident."""
+"""Writing files whole or not at all, and never over others by accident."""
 
 import os
 import secrets
@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scotopic.errors import OutputError
+from scotopic.io.input_file import explain
 
 
 @contextmanager
@@ -15,52 +16,40 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path that becomes `target` when the block succeeds and vanishes when it fails.
 
     The temporary file lies in the folder of `target` (a rename is atomic only within one file system) and has the
-    same suffix (some writers choose the format by it). A reader sees the old file or the new one, never a part.
-
-    Parameters
-    ----------
-    target : str or path
-        The file to write. A symbolic link is followed: the file that it points to is replaced.
-
-    Yields
-    ------
-    pathlib.Path
-        An existing, empty file to write to.
+    same suffix (some writers choose the format by it); it exists and is empty. A reader sees the old file or the new
+    one, never a part. If `target` is a symbolic link, the file that it points to is replaced.
 
     Raises
     ------
     OutputError
-        The folder cannot be written, `target` is not a plain file, or writing failed (an ``OSError`` inside the
-        block counts as that: a full disk, for one).
+        The folder cannot be written, `target` is not a plain file, or writing failed (any ``OSError`` inside the
+        block, such as a full disk).
     """
     shown = repr(os.fspath(target))
     try:
         final = Path(os.path.realpath(target))
     except ValueError as error:
-        raise OutputError(f"cannot write {shown}: found {error}, expected the name of a file; correct it") from error
+        raise OutputError(f"Cannot write {shown}: this is not a valid file name ({error}).") from error
     if os.path.exists(final) and not os.path.isfile(final):
-        raise OutputError(
-            f"cannot write {shown}: found something that is not a plain file, expected a file or nothing; "
-            "remove it or choose another name"
-        )
+        raise OutputError(f"Cannot write {shown}: it exists and is not a plain file. Choose another name.")
     temporary = final.with_name(f".{secrets.token_hex(8)}.tmp{final.suffix}")
     try:
-        # Not tempfile.mkstemp: that makes files which only their owner may read, and the rename would keep it so.
+        # Not tempfile.mkstemp: it makes files that only their owner may read, and the rename would keep them so.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         raise OutputError(
-            f"cannot write {shown}: folder {str(final.parent)!r} does not take new files ({_reason(error)}), expected "
-            "an existing folder that you may write to; create it, change its permissions or choose another"
+            f"Cannot write {shown}: no file can be created in {str(final.parent)!r} ({explain(error)}). Create the "
+            "folder, change its permissions or choose another one."
         ) from error
     try:
         yield temporary
-        _flush(temporary)
+        _flush(temporary, os.O_RDWR)
         os.replace(temporary, final)
-        _flush(final.parent)
+        with suppress(OSError):  # some systems cannot flush folders; the file itself is safe by then
+            _flush(final.parent, os.O_RDONLY)
     except OSError as error:
         raise OutputError(
-            f"cannot write {shown}: writing in folder {str(final.parent)!r} failed ({_reason(error)}), expected room "
-            "and permission for the whole file; free some space or choose another folder"
+            f"Writing {shown} failed: {explain(error)}. Free some space or choose another folder."
         ) from error
     finally:
         with suppress(OSError):  # after the rename there is nothing left to remove
@@ -70,19 +59,8 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
 def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite: bool = False) -> Path:
     """Make sure that files called `names` can be written in `folder`, before anything expensive is computed.
 
-    Parameters
-    ----------
-    folder : str or path
-        Created, with its parents, if it is missing.
-    names : iterable of str
-        The files that are going to be written there. Other files in the folder are left alone.
-    overwrite : bool
-        Allow existing files of these names to be replaced later. Nothing is removed here.
-
-    Returns
-    -------
-    pathlib.Path
-        `folder`.
+    The folder is created, with its parents, if it is missing; it is returned. With `overwrite`, existing files of these
+    names may be replaced later; nothing is removed here. Other files in the folder are left alone.
 
     Raises
     ------
@@ -93,9 +71,7 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
     path = Path(folder)
     shown = repr(str(path))
     if os.path.exists(path) and not os.path.isdir(path):
-        raise OutputError(
-            f"cannot write to {shown}: found a file, expected a folder or nothing; remove it or choose another name"
-        )
+        raise OutputError(f"Cannot write to {shown}: it is a file, not a folder. Remove it or choose another name.")
     try:
         path.mkdir(parents=True, exist_ok=True)
         # Trying is the only sure test: permission bits say nothing about read-only disks, or about root.
@@ -103,76 +79,43 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
             pass
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise OutputError(
-            f"cannot write to folder {shown}: it cannot be created or written ({_reason(error)}), expected a folder "
-            "that takes new files; change its permissions or choose another"
+            f"Cannot write to the folder {shown}: {explain(error)}. Change its permissions or choose another one."
         ) from error
     present = [name for name in names if os.path.lexists(path / name)]
     folders = [name for name in present if (path / name).is_dir()]
     if folders:
-        raise OutputError(
-            f"cannot write to folder {shown}: {folders[0]!r} in it is a folder, expected a file or nothing; "
-            "remove it or choose another folder"
-        )
+        raise OutputError(f"Cannot write {folders[0]!r} in {shown}: it is a folder. Remove it or write elsewhere.")
     if present and not overwrite:
-        more = f" and {len(present) - 1} more" if len(present) > 1 else ""
+        more = f" and {len(present) - 1} more of these files" if len(present) > 1 else ""
         raise OutputError(
-            f"folder {shown} already holds {present[0]!r}{more}, expected none of the files to be written; "
-            "choose another folder or pass --overwrite to replace them"
+            f"The folder {shown} already holds {present[0]!r}{more}. Choose another folder or pass overwrite=True."
         )
     return path
 
 
 def claim_file(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
-    """Make sure that a file can be written, before anything expensive is computed.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; its folder must exist.
-    overwrite : bool
-        Allow an existing one to be replaced later. Nothing is removed here.
-
-    Returns
-    -------
-    pathlib.Path
-        `path`.
+    """Make sure that a file can be written in an existing folder, as :func:`claim_folder` does.
 
     Raises
     ------
     OutputError
-        The folder is missing or takes no files, or the file is there already and `overwrite` is False, or is a folder.
+        The folder is missing or cannot be written, or the file exists and `overwrite` is False, or is a folder.
     """
     target = Path(path)
-    shown = repr(str(target))
     if not os.path.isdir(target.parent):
-        raise OutputError(
-            f"cannot write {shown}: found no folder {str(target.parent)!r}, expected an existing one; create it first"
-        )
+        raise OutputError(f"Cannot write {str(target)!r}: there is no folder {str(target.parent)!r}. Create it first.")
     claim_folder(target.parent, (), overwrite)
     if os.path.isdir(target):
-        raise OutputError(f"cannot write {shown}: found a folder, expected a file or nothing; choose another name")
+        raise OutputError(f"Cannot write {str(target)!r}: it is a folder. Choose another name.")
     if os.path.lexists(target) and not overwrite:
-        raise OutputError(
-            f"{shown} is already there, expected no such file; choose another name or pass --overwrite to replace it"
-        )
+        raise OutputError(f"{str(target)!r} already exists. Choose another name or pass overwrite=True.")
     return target
 
 
-def _flush(path: Path) -> None:
+def _flush(path: Path, mode: int) -> None:
     """Ask the system to put a file, or the names in a folder, on the disk itself."""
-    if path.is_dir():
-        with suppress(OSError):  # some systems cannot flush folders; the file itself is safe by then
-            _flush_descriptor(os.open(path, os.O_RDONLY))
-    else:
-        _flush_descriptor(os.open(path, os.O_RDWR))
-
-
-def _flush_descriptor(descriptor: int) -> None:
+    descriptor = os.open(path, mode)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

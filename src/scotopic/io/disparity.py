@@ -1,14 +1,18 @@
-"""A disparity map in whichever format the name of the file asks for.
+"""Disparity maps in the format that the name of the file asks for.
 
-========================= ===================================== =========== =================
-name                      holds                                 none        version
-========================= ===================================== =========== =================
-``.pfm``                  float32                               +inf        fixed by others
-``.png``                  16 bits, ``disparity * 256`` (KITTI)  0           text chunk
-``.tif``, ``.tiff``       float32 (16 bits are read too)        NaN         description
-``.exr``                  float32, if OpenCV has OpenEXR        NaN         fixed by others
-``.npz``                  ``disparity``, float32                NaN         ``format``
-========================= ===================================== =========== =================
+========================= =========================================================== ===========
+name                      holds                                                       none
+========================= =========================================================== ===========
+``.pfm``                  float32                                                     +inf
+``.png``                  16 bits, ``disparity * 256`` (KITTI)                        0
+``.tif``, ``.tiff``       float32; 16 bits, ``disparity * 256``, are read too         NaN; 0
+``.npz``                  ``disparity``, float32, and ``format``, the version         NaN
+========================= =========================================================== ===========
+
+Maps are ``H x W``; in memory pixels without a value are NaN, whatever the file's own mark is. Files are written
+atomically. Reading raises :class:`~scotopic.errors.InputError` if the file is missing, damaged or of another kind;
+writing, if the array is not a map of floats or the format cannot hold its values. If the file cannot be written, it
+raises :class:`~scotopic.errors.OutputError`.
 """
 
 from __future__ import annotations
@@ -22,78 +26,128 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
-from scotopic.io.exr import read_exr, write_exr
-from scotopic.io.kitti_png import read_kitti_png, write_kitti_png
+from scotopic.io.atomic import atomic_path
+from scotopic.io.images import read_image, write_png
 from scotopic.io.npz import read_npz, write_npz
 from scotopic.io.pfm import read_pfm, write_pfm
-from scotopic.io.tiff import read_tiff, write_tiff
 
 Map = NDArray[np.float32]
 
 NPZ_FORMAT = 1  #: version of an NPZ file of a disparity map; older ones keep opening
+KITTI_SCALE = 256.0  #: stored 16-bit value over px
 
 
 def write_disparity(path: str | os.PathLike[str], disparity: NDArray[np.floating]) -> None:
-    """Write a disparity map, atomically, in the format of the file's name.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; an existing one is replaced.
-    disparity : ndarray of float
-        ``H x W`` px; what is not finite becomes the format's own mark for none.
+    """Write a disparity map, ``H x W`` px, NaN where there is none, in the format that the suffix of the file tells.
 
     Raises
     ------
     InputError
-        It is no such map, the format cannot hold its values, or the name has no known ending.
+        The array is not such a map, the format cannot hold its values, or the suffix is unknown.
     OutputError
         The file cannot be written.
     """
-    values = np.asarray(disparity)
-    if values.ndim != 2 or values.dtype.kind != "f" or values.size == 0:
-        raise InputError(
-            f"cannot store an array of shape {values.shape} and type {values.dtype} as {os.fspath(path)!r}, expected a "
-            "disparity map of floats, H x W; convert it first"
-        )
-    _of(path)[0](path, values)
+    _format(path)[0](path, check_map(disparity, path))
 
 
 def read_disparity(path: str | os.PathLike[str]) -> Map:
-    """Read a disparity map; NaN where there is none, whatever the format's own mark is.
+    """Read a disparity map, NaN where there is none, in the format that the suffix of the file tells.
 
     Raises
     ------
     InputError
-        The file is missing or damaged, holds no such map, has a newer format, or its name has no known ending.
+        The file is missing or damaged, holds no such map, has a newer format, or the suffix is unknown.
     """
-    return _of(path)[1](path)
+    return _format(path)[1](path)
 
 
-def _of(path: str | os.PathLike[str]) -> tuple[Callable[[Any, Any], None], Callable[[Any], Map]]:
-    suffix = Path(path).suffix.lower()
-    if suffix not in _FORMATS:
+def write_kitti_png(path: str | os.PathLike[str], disparity: NDArray[np.floating]) -> None:
+    """Write a disparity map, ``H x W`` px, as KITTI does: 16-bit PNG, ``disparity * 256``, 0 where there is none.
+
+    As in KITTI's own writer, values that would round to 0 become 1/256 px. Values below 0 or from 256 px on cannot be
+    stored.
+    """
+    write_png(path, _to_uint16(check_map(disparity, path), path))
+
+
+def read_kitti_png(path: str | os.PathLike[str]) -> Map:
+    """Read a disparity map, ``H x W`` px, NaN where there is none, from KITTI's 16-bit PNG."""
+    values = read_image(path)
+    if values.dtype != np.uint16 or values.ndim != 2:
         raise InputError(
-            f"{os.fspath(path)!r}: found the ending {suffix!r}, expected one of {', '.join(_FORMATS)}; "
-            "choose one of these"
+            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A disparity map in KITTI's format has "
+            "one channel of 16 bits (disparity * 256, 0 = none)."
         )
-    return _FORMATS[suffix]
+    return _from_uint16(values)
 
 
-def _write_pfm(path: Any, values: NDArray[np.floating]) -> None:
-    write_pfm(path, np.where(np.isfinite(values), values, np.array(np.inf, values.dtype)))
+def write_tiff(path: str | os.PathLike[str], disparity: NDArray[np.floating], bits: int = 32) -> None:
+    """Write a disparity or depth map, ``H x W``, NaN where there is none, as TIFF.
+
+    With 32 `bits` floats as they are, with 16 ``value * 256`` and 0 for none, as in KITTI's PNG.
+    """
+    import tifffile
+
+    if bits not in (16, 32):
+        raise InputError(f"A map cannot be stored as TIFF of {bits} bits. Choose 16 or 32.")
+    values = check_map(disparity, path)
+    pixels: NDArray[Any] = _none_as(np.nan, values) if bits == 32 else _to_uint16(values, path)
+    meaning = "value, NaN = none" if bits == 32 else f"value / {KITTI_SCALE:g}, 0 = none"
+    with atomic_path(path) as temporary:
+        # Not LZW, which OpenCV writes: tifffile needs a further package for that.
+        tifffile.imwrite(temporary, pixels, compression="zlib", description=meaning, software="scotopic", metadata=None)
+
+
+def read_tiff(path: str | os.PathLike[str]) -> Map:
+    """Read a map from a TIFF of one channel: 32-bit floats as they are, 16 bits as ``value / 256``, 0 for none.
+
+    By OpenCV, which unlike tifffile alone also decodes LZW.
+    """
+    values = read_image(path)
+    if values.ndim != 2 or values.dtype not in (np.uint16, np.float32):
+        raise InputError(
+            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A map in TIFF has one channel of 16 "
+            "bits or of 32-bit floats."
+        )
+    return _from_uint16(values) if values.dtype == np.uint16 else _none_as(np.nan, values)
+
+
+def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]:
+    """Return an array that is to be stored as a map, or raise :class:`InputError` if it is not floats, ``H x W``."""
+    array = np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind != "f" or array.size == 0:
+        raise InputError(
+            f"An array of shape {array.shape} and type {array.dtype} cannot be stored as {os.fspath(path)!r}. A map is "
+            "an H x W array of floats."
+        )
+    return array
+
+
+def _none_as(mark: float, values: NDArray[Any]) -> Map:
+    return np.where(np.isfinite(values), values, mark).astype(np.float32)
+
+
+def _to_uint16(values: NDArray[np.floating], path: str | os.PathLike[str]) -> NDArray[np.uint16]:
+    known = np.isfinite(values)
+    stored = np.rint(np.where(known, values, 0).astype(np.float64) * KITTI_SCALE)
+    low, high = float(values[known].min(initial=0)), float(stored.max(initial=0))
+    if low < 0 or high > 65535:
+        raise InputError(
+            f"Disparities from {low:g} to {high / KITTI_SCALE:g} px cannot be stored in 16 bits as "
+            f"{os.fspath(path)!r}, which hold 0 to {65535 / KITTI_SCALE:.2f} px. Use PFM, NPZ or 32-bit TIFF."
+        )
+    return np.where(known, np.maximum(stored, 1), 0).astype(np.uint16)
+
+
+def _from_uint16(values: NDArray[Any]) -> Map:
+    return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(KITTI_SCALE))
 
 
 def _read_pfm(path: Any) -> Map:
     values = read_pfm(path)
     if values.ndim != 2:
-        raise InputError(f"{os.fspath(path)!r}: found {values.shape[2]} channels, expected one; convert it")
-    return np.where(np.isfinite(values), values, np.float32(np.nan))
-
-
-def _write_npz(path: Any, values: NDArray[np.floating]) -> None:
-    known = np.where(np.isfinite(values), values, np.nan).astype(np.float32)
-    write_npz(path, {"disparity": known}, NPZ_FORMAT)
+        raise InputError(f"{os.fspath(path)!r} has {values.shape[2]} channels. A disparity map has one.")
+    return _none_as(np.nan, values)
 
 
 def _read_npz(path: Any) -> Map:
@@ -102,22 +156,28 @@ def _read_npz(path: Any) -> Map:
     values = arrays.get("disparity")
     if version.shape != () or version.dtype.kind not in "iu" or int(version) > NPZ_FORMAT:
         raise InputError(
-            f"{os.fspath(path)!r}: found format {version!s:.40}, expected at most {NPZ_FORMAT}; upgrade "
-            "scotopic to read it"
+            f"{os.fspath(path)!r} has format {version!s:.40}; this version of scotopic reads formats up to "
+            f"{NPZ_FORMAT}. Upgrade scotopic to read it."
         )
     if values is None or values.ndim != 2 or values.dtype.kind != "f" or values.size == 0:
+        raise InputError(f"{os.fspath(path)!r} holds no array 'disparity' of floats, H x W.")
+    return _none_as(np.nan, values)
+
+
+def _format(path: str | os.PathLike[str]) -> tuple[Callable[[Any, Any], None], Callable[[Any], Map]]:
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
         raise InputError(
-            f"{os.fspath(path)!r}: found no map 'disparity' of floats, expected one, H x W; write it again"
+            f"{os.fspath(path)!r} has no known suffix for a disparity map. Use one of {', '.join(_FORMATS)}."
         )
-    return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
+    return _FORMATS[suffix]
 
 
 _FORMATS: dict[str, tuple[Callable[[Any, Any], None], Callable[[Any], Map]]] = {
-    ".pfm": (_write_pfm, _read_pfm),
+    ".pfm": (lambda path, values: write_pfm(path, np.where(np.isfinite(values), values, np.inf)), _read_pfm),
     ".png": (write_kitti_png, read_kitti_png),
     ".tif": (write_tiff, read_tiff),
     ".tiff": (write_tiff, read_tiff),
-    ".exr": (write_exr, read_exr),
-    ".npz": (_write_npz, _read_npz),
+    ".npz": (lambda path, values: write_npz(path, {"disparity": _none_as(np.nan, values)}, NPZ_FORMAT), _read_npz),
 }
-SUFFIXES = tuple(_FORMATS)  #: endings that are known
+SUFFIXES = tuple(_FORMATS)  #: suffixes that are known

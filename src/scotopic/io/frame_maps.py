@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,27 +31,10 @@ def write_frame_maps(
     confidence: NDArray[np.float32],
     reason: NDArray[np.uint8],
 ) -> None:
-    """Write the maps of a frame, each file whole or not at all.
-
-    Parameters
-    ----------
-    folder
-        Where to.
-    number
-        Of the frame, in its video.
-    kind
-        Of :data:`KINDS`.
-    disparity, confidence, reason
-        As in :class:`~scotopic.Match`.
-
-    Raises
-    ------
-    OutputError
-        They cannot be written.
-    """
+    """Write the maps of frame `number` of a video, in one of :data:`KINDS`; each file whole or not at all."""
     name = f"{number:06d}"
     if kind == "npz":
-        maps: dict[str, NDArray[Any]] = {"disparity": disparity, "confidence": confidence, "reason": reason}
+        maps = {"disparity": disparity, "confidence": confidence, "reason": reason}
         write_npz(folder / f"{name}.npz", maps, NPZ_FORMAT)
     elif kind == "pfm":
         write_disparity(folder / f"{name}-disparity.pfm", disparity)

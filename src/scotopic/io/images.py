@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.pfm import plain_file_size, read_pfm
+from scotopic.io.input_file import read_input_file
+from scotopic.io.pfm import read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
@@ -25,10 +26,7 @@ _FLOAT_RANGE = (-1.0, 2.0)
 def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Read an image file as recorded: no scaling, no linearizing, no rotation by metadata.
 
-    Parameters
-    ----------
-    path : str or path
-        PNG, JPEG, TIFF, PGM/PPM, PFM or whatever else OpenCV decodes. Of several pages the first is read.
+    PNG, JPEG, TIFF, PGM/PPM, PFM or whatever else OpenCV decodes. Of several pages the first is read.
 
     Returns
     -------
@@ -42,43 +40,29 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     """
     shown = repr(os.fspath(path))
     if Path(path).suffix.lower() in _RAW_SUFFIXES:
-        raise InputError(
-            f"{shown}: found a camera's raw file, expected an image; read it with scotopic.sensor.read_raw, or use "
-            "scotopic match, which does"
-        )
+        raise InputError(f"{shown} is a camera's raw file. Read it with scotopic.sensor.read_raw.")
     if Path(path).suffix.lower() == ".pfm":
         return read_pfm(path)
-    size = plain_file_size(path)
-    if size > _FILE_LIMIT:
-        raise InputError(f"{shown}: found {size} bytes, expected an image of less than 2 GiB; make it smaller")
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"{shown}: reading stopped with {error.strerror or error}, expected a readable image; "
-            "check its permissions and the disk"
-        ) from error
-    if data[:2] in (b"PF", b"Pf"):  # whatever its name: OpenCV would take the size of the scale for a factor
+    data = read_input_file(path, "an image file", _FILE_LIMIT)
+    if data[:2] in (b"PF", b"Pf"):  # whatever its name: OpenCV would take the magnitude of the scale for a factor
         return read_pfm(path)
     image = None if _is_cut_short(data) else _decode(data)
     if image is None:
         raise InputError(
-            f"{shown}: found no readable image in {len(data)} bytes, expected PNG, JPEG, TIFF, PGM/PPM or PFM, whole; "
-            "check that it opens in an image viewer, or fetch it again"
+            f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
+            "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM and PFM can be read."
         )
     if image.ndim == 3 and image.shape[2] in (2, 4):
-        raise InputError(
-            f"{shown}: found an alpha channel, expected gray or RGB; remove alpha (flatten the image) and save it again"
-        )
+        raise InputError(f"{shown} has an alpha channel. Flatten the image to remove alpha and save it again.")
     if image.dtype == np.float64:
         image = image.astype(np.float32)
     if image.dtype not in (np.uint8, np.uint16, np.float32):
-        raise InputError(f"{shown}: found {image.dtype} values, expected uint8, uint16 or float32; convert the file")
+        raise InputError(f"{shown} holds {image.dtype} values. Convert them to uint8, uint16 or float32.")
     return image if image.ndim == 2 else np.ascontiguousarray(image[:, :, ::-1])  # OpenCV has blue first
 
 
 def image_title(source: Any, name: str) -> str:
-    """Return what to call an image in a message: its role, and its path if it came from a file."""
+    """Return how a message names an image: by its role, and by its path if it came from a file."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         return repr(path) if name == path else f"{name} image {path!r}"
@@ -86,26 +70,21 @@ def image_title(source: Any, name: str) -> str:
 
 
 def as_image(source: Any, name: str) -> NDArray[np.float32]:
-    """Bring a file or an array into the form of every image here: float32 ``H x W x C`` of full scale.
+    """Return a file or an array as an image: float32 ``H x W x C``, 1 = full scale, contiguous, always a copy.
 
     Parameters
     ----------
     source : str, path or array
         A file for :func:`read_image`, or an array ``H x W`` or ``H x W x C`` with C = 1 or 3. uint8 is divided by 255,
         uint16 by 65535, bool becomes 0 and 1, floats are taken as they are. They may overshoot [0, 1] a little, as
-        noise does, and keep that.
+        noise does.
     name : str
-        What to call the image in an error message: "left", "right", or its path.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H x W x C``, C-contiguous, always a copy: `source` is never changed and never shared.
+        How an error message names the image: "left", "right", or its path.
 
     Raises
     ------
     InputError
-        `source` is not an image of such a shape and type, or has values that are not finite or not scaled.
+        `source` has another shape or type, or its values are not finite or not scaled to [0, 1].
     """
     title = image_title(source, name)
     if isinstance(source, str | os.PathLike):
@@ -127,26 +106,19 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
         image = array.astype(np.float32)
     else:
         raise InputError(
-            f"{title}: found values of type {array.dtype}, expected uint8, uint16, bool or float in [0, 1]; "
-            "convert the array, dividing by its full scale"
+            f"{title} has values of type {array.dtype}. Convert them to uint8, uint16, bool, or floats divided by "
+            "their full scale."
         )
     return np.ascontiguousarray(image.reshape(image.shape[0], image.shape[1], -1))
 
 
 def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
-    """Write a PNG file, atomically.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; an existing one is replaced.
-    image : ndarray of uint8 or uint16
-        ``H x W`` (gray) or ``H x W x 3`` (RGB).
+    """Write uint8 or uint16, ``H x W`` (gray) or ``H x W x 3`` (RGB), as a PNG file, atomically.
 
     Raises
     ------
     InputError
-        `image` is not of such a shape or type.
+        `image` has another shape or type.
     OutputError
         The file cannot be written.
     """
@@ -154,8 +126,8 @@ def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[n
     shape_fits = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
     if pixels.dtype.kind != "u" or pixels.dtype.itemsize > 2 or not shape_fits or pixels.size == 0:
         raise InputError(
-            f"cannot store an array of shape {pixels.shape} and type {pixels.dtype} as PNG {os.fspath(path)!r}, "
-            "expected uint8 or uint16 of shape H x W or H x W x 3; convert it first"
+            f"An array of shape {pixels.shape} and type {pixels.dtype} cannot be stored as PNG {os.fspath(path)!r}. "
+            "PNG holds uint8 or uint16 of shape H x W or H x W x 3."
         )
     native = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     data = encoded(".png", np.ascontiguousarray(native if native.ndim == 2 else native[:, :, ::-1]), path)
@@ -164,103 +136,82 @@ def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[n
 
 
 def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> bytes:
-    """Encode pixels with OpenCV, blue first.
+    """Return pixels, ``H x W`` or ``H x W x 3`` with blue first, encoded by OpenCV in the format of `suffix`.
 
-    Parameters
-    ----------
-    suffix : str
-        Of the format, such as ``".png"``.
-    pixels : ndarray
-        ``H x W`` or ``H x W x 3``, contiguous.
-    path : str or path
-        Where they are going, for the message.
-
-    Raises
-    ------
-    OutputError
-        OpenCV cannot.
+    Raises :class:`OutputError`, which names `path`, where they are to be written, if OpenCV cannot.
     """
     import cv2
 
+    cause, done, data = None, False, np.empty(0, np.uint8)
     try:
-        with _quiet_opencv():
+        with quiet_opencv():
             done, data = cv2.imencode(suffix, pixels)
     except cv2.error as error:
-        raise OutputError(_cannot_encode(suffix, pixels, path)) from error
+        cause = error
     if not done:
-        raise OutputError(_cannot_encode(suffix, pixels, path))
+        raise OutputError(
+            f"OpenCV cannot encode an image of shape {pixels.shape} as {suffix[1:].upper()} {os.fspath(path)!r}. Make "
+            "it smaller."
+        ) from cause
     return bytes(data.tobytes())
 
 
-def _cannot_encode(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> str:
-    return (
-        f"cannot encode an image of shape {pixels.shape} as {suffix[1:].upper()} {os.fspath(path)!r}, expected one "
-        "that OpenCV can encode; make it smaller"
-    )
-
-
-def _as_array(source: Any, shown: str) -> NDArray[Any]:
+def _as_array(source: Any, title: str) -> NDArray[Any]:
     # Lists and the like are refused: they are more often a mistake (a pair, a list of paths) than an image.
+    reason = ""
     if isinstance(source, np.ndarray) or hasattr(source, "__array__") or hasattr(source, "__array_interface__"):
         try:
             return np.asarray(source)
         except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, for one
-            reason = " ".join(str(error).split())
-            raise InputError(
-                f"{shown}: found a {type(source).__name__} that NumPy cannot read ({reason}), expected an array or a "
-                "path; convert it to a NumPy array"
-            ) from error
-    raise InputError(
-        f"{shown}: found a {type(source).__name__}, expected an array or a path; convert it to a NumPy array"
-    )
+            reason = f" that NumPy cannot read ({' '.join(str(error).split())})"
+    raise InputError(f"{title} is a {type(source).__name__}{reason}. Pass a path or convert it to a NumPy array.")
 
 
-def _check_shape(array: NDArray[Any], shown: str) -> None:
+def _check_shape(array: NDArray[Any], title: str) -> None:
     if array.ndim not in (2, 3):
-        problem, remedy = f"{array.ndim} dimensions, shape {array.shape}", "pass one image, not a stack"
+        remedy = "Pass one image, not a stack"
     elif array.size == 0:
-        problem, remedy = f"no pixels, shape {array.shape}", "check how the image was read or cropped"
+        remedy = "It has no pixels: check how it was read or cropped"
     elif array.ndim == 3 and array.shape[2] not in (1, 3):
-        problem = f"{array.shape[2]} channels, shape {array.shape}"
-        remedy = "remove the alpha channel" if array.shape[2] in (2, 4) else "put the channels last and keep 1 or 3"
+        remedy = "Remove the alpha channel" if array.shape[2] in (2, 4) else "Put the channels last and keep 1 or 3"
     else:
         return
-    raise InputError(f"{shown}: found {problem}, expected H x W or H x W x C with C = 1 or 3; {remedy}")
+    raise InputError(f"{title} has shape {array.shape}, not H x W or H x W x C with C = 1 or 3. {remedy}.")
 
 
-def _check_values(array: NDArray[np.floating], shown: str) -> None:
+def _check_values(array: NDArray[np.floating], title: str) -> None:
     finite = np.isfinite(array)
     if not finite.all():
         first = np.unravel_index(int(np.argmin(finite)), array.shape)  # argmin of booleans: the first False
         raise InputError(
-            f"{shown}: found {array.size - np.count_nonzero(finite)} of {array.size} values NaN or infinite, the first "
-            f"at row {first[0]}, column {first[1]}, expected finite values; replace them"
+            f"{title}: {array.size - np.count_nonzero(finite)} of {array.size} values are NaN or infinite, the "
+            f"first at row {first[0]}, column {first[1]}. Replace them."
         )
     low, high = float(array.min()), float(array.max())
     if low < _FLOAT_RANGE[0] or high > _FLOAT_RANGE[1]:
         raise InputError(
-            f"{shown}: found floats from {low:.4g} to {high:.4g}, expected about 0 to 1; looks unscaled: divide by "
-            "full scale (255 for 8 bits, 65535 for 16)"
+            f"{title} has floats from {low:.4g} to {high:.4g}, which is not about 0 to 1. Divide them by full "
+            "scale (255 for 8 bits, 65535 for 16)."
         )
 
 
 def _decode(data: bytes) -> NDArray[Any] | None:
-    """Decode with OpenCV; None where it cannot."""
+    """Return the image that OpenCV decodes, or None if it cannot."""
     import cv2
 
     if not data:
         return None
-    with _quiet_opencv():
+    with quiet_opencv():
         try:
             image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
         except cv2.error:
             return None
-    return image  # imdecode gives None for what it does not know
+    return image  # None for a format that it does not know
 
 
 @contextmanager
-def _quiet_opencv() -> Iterator[None]:
-    """Keep OpenCV's own lines off the terminal: our message says what is wrong."""
+def quiet_opencv() -> Iterator[None]:
+    """Keep OpenCV's own messages off the terminal: our error says what is wrong."""
     import cv2
 
     logging: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 4.10 has the two functions at its top
@@ -273,7 +224,7 @@ def _quiet_opencv() -> Iterator[None]:
 
 
 def _is_cut_short(data: bytes) -> bool:
-    """Whether a PNG or JPEG ends before its end mark: decoders differ in whether they then fill up with gray."""
+    """Return whether a PNG or JPEG ends before its end mark: some decoders then fill up with gray."""
     if data.startswith(_PNG_SIGNATURE):
         return not _png_is_whole(data)
     if data.startswith(b"\xff\xd8\xff"):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
+from scotopic.io.input_file import explain
 
 # All that NumPy and the zip reader raise on damaged files, and on those that claim to be larger than memory.
 _UNREADABLE = (
@@ -24,49 +25,29 @@ _UNREADABLE = (
 
 
 def read_npz(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    names : sequence of str, optional
-        Which to read, those of them that are there; all if left out.
-
-    Returns
-    -------
-    dict
-        Arrays by name.
+    """Return the arrays of a file by name: all, or those of `names` that it has.
 
     Raises
     ------
     InputError
-        The file is missing or damaged, is no NPZ file, or holds something that would have to be unpickled.
+        The file is missing or damaged, is not an NPZ file, or holds something that would have to be unpickled.
     """
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             wanted = [name for name in file.files if names is None or name in names]
             for name in wanted:
-                _check_claim(file.zip, name)
+                _check_claimed_size(file.zip, name)
             return {name: file[name] for name in wanted}
     except _UNREADABLE as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(
-            f"{os.fspath(path)!r}: found {reason:.200}, expected a readable NPZ file of plain arrays; write it again"
+            f"{os.fspath(path)!r} is not a readable NPZ file of plain arrays: {explain(error):.200}."
         ) from error
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], version: int) -> None:
-    """Write arrays, atomically; the same arrays give the same bytes.
+    """Write arrays by name, atomically, and as ``format`` the version of their layout.
 
-    Parameters
-    ----------
-    path : str or path
-        The file; an existing one is replaced.
-    arrays : mapping
-        By name; none may be called ``format``.
-    version : int
-        Of what the arrays mean, stored as ``format``.
+    The same arrays give the same bytes.
 
     Raises
     ------
@@ -79,15 +60,15 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], version: 
     bad = [name for name, values in plain.items() if values.dtype.hasobject or name == "format"]
     if bad:
         raise InputError(
-            f"cannot store {bad[0]!r} in {os.fspath(path)!r}, expected arrays of numbers or text under other names "
-            "than 'format'; convert or rename it"
+            f"{bad[0]!r} cannot be stored in {os.fspath(path)!r}. Arrays must hold numbers or text, and 'format' is "
+            "taken."
         )
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **{"format": np.array(version), **plain})
 
 
-def _check_claim(archive: zipfile.ZipFile, name: str) -> None:
-    """Raise unless an array's header claims what its file holds: memory is asked for by the header."""
+def _check_claimed_size(archive: zipfile.ZipFile, name: str) -> None:
+    """Raise unless an array's header claims as many bytes as there are: NumPy allocates what the header claims."""
     member = f"{name}.npy" if f"{name}.npy" in archive.NameToInfo else name
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
@@ -95,4 +76,4 @@ def _check_claim(archive: zipfile.ZipFile, name: str) -> None:
         shape, _, kind = read(stream)
         claimed = math.prod(shape) * kind.itemsize
         if not kind.hasobject and stream.tell() + claimed != archive.getinfo(member).file_size:
-            raise ValueError(f"{name!r} that claims {claimed} bytes and has others")
+            raise ValueError(f"{name!r} claims {claimed} bytes but has another size")

@@ -1,44 +1,36 @@
 """PFM, the portable float map in which Middlebury gives its disparities.
 
 Header: ``PF`` (three channels) or ``Pf`` (one), width, height, scale; then the rows as 32-bit floats, the bottom row
-first. The sign of the scale says the byte order (negative: little-endian). Its size is not a factor: Middlebury stores
-a display hint there.
+first. The sign of the scale is the byte order (negative: little-endian). Its magnitude is not a factor: Middlebury
+stores a display hint there.
 """
 
 import os
 import re
-import stat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
+from scotopic.io.input_file import plain_file_size, reading_failed
 
 # Long enough for the comments of real files, short enough that a file which is one endless comment is cheap to refuse.
 _HEADER_LIMIT = 4096
-_GAP = re.compile(rb"(?:[ \t\n\v\f\r]|#[^\n]*\n)*")
-_TOKEN = re.compile(rb"[^ \t\n\v\f\r#]+")
-_SIZE = re.compile(rb"[0-9]{1,9}")
-_SCALE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-# What may stand between the scale and the data: one white space by the book; a line end that a text editor or
-# another system stretched (blanks, CR LF, a comment) in practice.
+_GAP = rb"(?:[ \t\n\v\f\r]|#[^\n]*\n)+"
+_HEADER = re.compile(
+    rb"P(?P<kind>[Ff])" + _GAP + rb"(?P<width>[0-9]{1,9})" + _GAP + rb"(?P<height>[0-9]{1,9})" + _GAP +
+    rb"(?P<scale>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?=[ \t\n\v\f\r#])"
+)  # fmt: skip
+# What may stand between the scale and the data: by the book one white space; in real files also a longer line end
+# (blanks, CR LF, a comment) that a text editor or another system made of it.
 _HEADER_END = re.compile(rb"[ \t\n\v\f\r]|[ \t\r]*\n|[ \t]+#[^\n]*\n")
 
 
 def read_pfm(path: str | os.PathLike[str]) -> NDArray[np.float32]:
-    """Read a PFM file.
+    """Read a PFM file: float32, ``H x W`` for ``Pf``, ``H x W x 3`` for ``PF``, the top row first.
 
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    ndarray of float32
-        ``H x W`` for ``Pf``, ``H x W x 3`` for ``PF``; the top row first. Values are as stored, also NaN and infinity
-        (in a disparity map +inf means unknown).
+    Values are as stored, also NaN and infinity (in a disparity map +inf means unknown).
 
     Raises
     ------
@@ -55,39 +47,30 @@ def read_pfm(path: str | os.PathLike[str]) -> NDArray[np.float32]:
             start = size - expected
             if not (end < start <= len(head) and _HEADER_END.fullmatch(head, end, start)):
                 raise _HeaderError(
-                    f"found {max(size - end - 1, 0)} bytes of data, expected {expected} for {width} x {height} x "
-                    f"{channels} floats; the file is cut short or damaged, fetch it again"
+                    f"it has {max(size - end - 1, 0)} bytes of data instead of {expected} for {width} x {height} x "
+                    f"{channels} floats; it is cut short or damaged"
                 )
             file.seek(start)
             data = np.fromfile(file, dtype=f"{order}f4", count=channels * width * height)
             if data.nbytes != expected:
-                raise _HeaderError(f"found {data.nbytes} bytes of data, expected {expected}; it changed, read it again")
+                raise _HeaderError("it changed while it was read")
     except _HeaderError as problem:
-        raise InputError(f"{os.fspath(path)!r} is not a readable PFM file: {problem}") from None
+        raise InputError(f"{os.fspath(path)!r} is not a readable PFM file: {problem}.") from None
     except OSError as error:
-        raise InputError(
-            f"{os.fspath(path)!r}: reading stopped with {error.strerror or error}, expected a readable PFM file; "
-            "check its permissions and the disk"
-        ) from error
+        raise reading_failed(path, error) from error
     shape = (height, width) if channels == 1 else (height, width, channels)
     return np.ascontiguousarray(data.reshape(shape)[::-1], dtype=np.float32)
 
 
 def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None:
-    """Write a PFM file, little-endian, atomically.
+    """Write floats, ``H x W`` or ``H x W x 3`` with the top row first, as a PFM file, little-endian, atomically.
 
-    Parameters
-    ----------
-    path : str or path
-        The file; an existing one is replaced.
-    array : ndarray of float
-        ``H x W`` or ``H x W x 3``, the top row first, stored as float32. Values are stored as they are: +inf stays
-        +inf, and turning NaN into the file's own mark for unknown is the caller's matter.
+    Values are stored as they are, in float32. To mark unknown pixels by +inf instead of NaN is up to the caller.
 
     Raises
     ------
     InputError
-        `array` is not of such a shape or type, or a finite value is too large for float32.
+        `array` has another shape or type, or a finite value is too large for float32.
     OutputError
         The file cannot be written.
     """
@@ -95,15 +78,15 @@ def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None
     shape_fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)
     if array.dtype.kind != "f" or not shape_fits or array.size == 0:
         raise InputError(
-            f"cannot store an array of shape {array.shape} and type {array.dtype} as PFM {os.fspath(path)!r}, "
-            "expected floats of shape H x W or H x W x 3; convert it first"
+            f"An array of shape {array.shape} and type {array.dtype} cannot be stored as PFM {os.fspath(path)!r}. PFM "
+            "holds floats of shape H x W or H x W x 3."
         )
     with np.errstate(over="ignore"):
         stored = array[::-1].astype("<f4")
     if array.dtype.itemsize > 4 and np.any(np.isinf(stored) & np.isfinite(array[::-1])):
         raise InputError(
-            f"cannot store values up to {np.abs(array[np.isfinite(array)]).max():.3g} as PFM {os.fspath(path)!r}, "
-            "expected float32 range; scale them first"
+            f"Values up to {np.abs(array[np.isfinite(array)]).max():.3g} cannot be stored as PFM {os.fspath(path)!r}: "
+            "they exceed float32. Scale them first."
         )
     height, width = array.shape[:2]
     header = f"{'Pf' if array.ndim == 2 else 'PF'}\n{width} {height}\n-1.0\n".encode("ascii")
@@ -112,70 +95,17 @@ def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None
         file.write(stored.data)
 
 
-def plain_file_size(path: str | os.PathLike[str], kind: str = "an image file") -> int:
-    """Give the size of an input file in bytes; anything but a plain file is an error.
-
-    To be asked before opening: opening a pipe would wait for ever.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    kind : str
-        What to call the file that was expected.
-
-    Returns
-    -------
-    int
-        In bytes.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is a folder, a pipe or a device.
-    """
-    shown = repr(os.fspath(path))
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{shown}: cannot be opened ({reason}), expected {kind}; check the path") from error
-    if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{shown}: found a folder, expected {kind}; give the path of a file in it")
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{shown}: found a pipe or device, expected {kind}; save it to a file first")
-    return status.st_size
-
-
 class _HeaderError(Exception):
-    """What is wrong with a header, before the file's name is put in front."""
+    """What is wrong with a file, without its name."""
 
 
 def _parse_header(head: bytes) -> tuple[int, int, int, str, int]:
-    """Channels, width, height, byte order, and where the scale ends."""
-    if not re.match(rb"P[Ff][ \t\n\v\f\r#]", head):
-        raise _HeaderError(f"it starts with {_shown(head[:4])}, expected 'PF' or 'Pf'; convert it to PFM")
-    channels = 3 if head[1:2] == b"F" else 1
-    width, end = _next_token(head, 2, _SIZE, "width")
-    height, end = _next_token(head, end, _SIZE, "height")
-    scale, end = _next_token(head, end, _SCALE, "scale")
-    if int(width) == 0 or int(height) == 0:
-        raise _HeaderError(f"its size is {int(width)} x {int(height)}, expected at least 1 x 1; write it again")
-    if not (np.isfinite(float(scale)) and float(scale) != 0):
-        raise _HeaderError(f"its scale is {_shown(scale)}, expected a number other than 0; write -1.0")
-    return channels, int(width), int(height), "<" if float(scale) < 0 else ">", end
-
-
-def _next_token(head: bytes, start: int, pattern: re.Pattern[bytes], what: str) -> tuple[bytes, int]:
-    gap = _GAP.match(head, start)
-    token = _TOKEN.match(head, gap.end() if gap else start)
-    # Without a byte behind it the token may have been cut by the header limit or by the end of the file.
-    if token is None or token.end() == len(head):
-        raise _HeaderError(f"its header ends before the {what}, expected width, height and scale; fetch it again")
-    if not pattern.fullmatch(token.group()):
-        raise _HeaderError(f"its {what} is {_shown(token.group())}, expected a number; repair the header")
-    return token.group(), token.end()
-
-
-def _shown(data: bytes) -> str:
-    return repr(data[:20].decode("ascii", "backslashreplace"))
+    """Return channels, width, height, byte order, and where the scale ends."""
+    header = _HEADER.match(head)
+    if header is None:
+        start = head[:20].decode("ascii", "backslashreplace")
+        raise _HeaderError(f"it starts with {start!r}, not with a header such as 'Pf 640 480 -1.0'")
+    width, height, scale = int(header["width"]), int(header["height"]), float(header["scale"])
+    if 0 in (width, height, scale) or not np.isfinite(scale):
+        raise _HeaderError(f"its width, height and scale are {width}, {height} and {scale:g}")
+    return 3 if header["kind"] == b"F" else 1, width, height, "<" if scale < 0 else ">", header.end()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image
-from scotopic.io.pfm import plain_file_size
+from scotopic.io.input_file import plain_file_size
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
 from scotopic.subpixel import parabola_offset

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.io.pfm import plain_file_size
+from scotopic.io.input_file import plain_file_size
 from scotopic.optional import import_optional
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording, rename_colour

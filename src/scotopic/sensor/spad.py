@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.io.pfm import plain_file_size
+from scotopic.io.input_file import plain_file_size
 from scotopic.sensor.counts import check_white
 from scotopic.sensor.recording import Recording, load_array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,49 +13,58 @@ _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True
 _FARTHEST = float32(3e38)
 
 
-@njit(parallel=True, **_FAST)
-def find_groups(pilot, rows, columns, size, count, reach):
-    """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
+@lru_cache(maxsize=4)
+def make_find_groups(size: int) -> Any:
+    """Return the kernel that finds similar patches of this size.
 
-    A row of patches at a time: for each offset the squared differences are summed down the patches' rows, then along.
+    The size is compiled in, so that the short sums over a patch are unrolled; Numba keeps one version per size.
     """
-    channels, height, width = pilot.shape
-    last_y, last_x = height - size, width - size
-    out = np.empty((rows.size, columns.size, count), np.int32)
-    for i in prange(rows.size):
-        top = rows[i]
-        nearest = np.full((columns.size, count), _FARTHEST, np.float32)
-        down = np.empty(width, np.float32)
-        nearest[:, 0] = -1.0
-        for j in range(columns.size):
-            out[i, j, :] = top * (last_x + 1) + columns[j]
-        for dy in range(max(-reach, -top), min(reach, last_y - top) + 1):
-            for dx in range(-reach, reach + 1):
-                if dy == 0 and dx == 0:
-                    continue
-                first, stop = max(0, -dx), min(width, width - dx)
-                down[:] = 0.0
-                for c in range(channels):
-                    for y in range(top, top + size):
-                        here, there = pilot[c, y], pilot[c, y + dy]
-                        for x in range(first, stop):
-                            off = here[x] - there[x + dx]
-                            down[x] += off * off
-                for j in range(columns.size):
-                    left = columns[j]
-                    if left + dx < 0 or left + dx > last_x:
+
+    @njit(parallel=True, **_FAST)
+    def find_groups(pilot, rows, columns, count, reach):
+        """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
+
+        A row of patches at a time: for each offset the squared differences are summed down the patches, then along.
+        """
+        channels, height, width = pilot.shape
+        last_y, last_x = height - size, width - size
+        out = np.empty((rows.size, columns.size, count), np.int32)
+        for i in prange(rows.size):
+            top = rows[i]
+            nearest = np.full((columns.size, count), _FARTHEST, np.float32)
+            down = np.empty(width, np.float32)
+            nearest[:, 0] = -1.0
+            for j in range(columns.size):
+                out[i, j, :] = top * (last_x + 1) + columns[j]
+            for dy in range(max(-reach, -top), min(reach, last_y - top) + 1):
+                for dx in range(-reach, reach + 1):
+                    if dy == 0 and dx == 0:
                         continue
-                    apart = float32(0.0)
-                    for x in range(left, left + size):
-                        apart += down[x]
-                    far = nearest[j]
-                    if apart < far[count - 1]:
-                        k = count - 1
-                        while far[k - 1] > apart:
-                            far[k], out[i, j, k] = far[k - 1], out[i, j, k - 1]
-                            k -= 1
-                        far[k], out[i, j, k] = apart, (top + dy) * (last_x + 1) + left + dx
-    return out
+                    first, stop = max(0, -dx), min(width, width - dx)
+                    down[:] = 0.0
+                    for c in range(channels):
+                        for y in range(top, top + size):
+                            here, there = pilot[c, y], pilot[c, y + dy]
+                            for x in range(first, stop):
+                                off = here[x] - there[x + dx]
+                                down[x] += off * off
+                    for j in range(columns.size):
+                        left = columns[j]
+                        if left + dx < 0 or left + dx > last_x:
+                            continue
+                        apart = float32(0.0)
+                        for x in range(left, left + size):
+                            apart += down[x]
+                        far = nearest[j]
+                        if apart < far[count - 1]:
+                            k = count - 1
+                            while far[k - 1] > apart:
+                                far[k], out[i, j, k] = far[k - 1], out[i, j, k - 1]
+                                k -= 1
+                            far[k], out[i, j, k] = apart, (top + dy) * (last_x + 1) + left + dx
+        return out
+
+    return find_groups
 
 
 @njit(**_FAST)

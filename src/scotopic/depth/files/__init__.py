@@ -1,5 +1,134 @@
-"""Calibration files of the common kinds, told apart by what is in them."""
+"""Calibration files of the common kinds, told apart by their content."""
 
-from scotopic.depth.files.read import read_calibration
+from __future__ import annotations
 
-__all__ = ["read_calibration"]
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scotopic.depth.calibration import UNITS, Calibration
+from scotopic.depth.files.lines import TextFile, read_kitti, read_middlebury, read_plain
+from scotopic.depth.files.trees import is_opencv, is_ros, parse_xml, parse_yaml, read_opencv, read_ros
+from scotopic.errors import InputError
+
+KINDS = (
+    "Known are Middlebury calib.txt (cam0=[...]), OpenCV YAML or XML (P1 P2, or Q, or K1 D1 K2 D2 R T), KITTI "
+    "calib_cam_to_cam (P_rect_02:) or P0: to P3:, two ROS camera_info YAML files, and five numbers 'fx cx cy baseline "
+    "doffs'."
+)
+_FIRST_PLAIN_LINE = re.compile(r"(?:fx|fy|cx|cy|baseline|doffs|width|height)\b|[-+.0-9]")
+# In this order: KITTI's "P1: 7.2e+02 0 ..." would be a YAML key too, but there numbers stand in a list.
+_TYPICAL_LINES = {
+    "middlebury": re.compile(r"cam0\s*="),
+    "kitti": re.compile(r"(?:P_rect_0[0-3]|P[0-3])\s*:\s*[-+.0-9]\S*\s+[-+.0-9]"),
+    "yaml": re.compile(r"['\"]?[A-Za-z_][\w./-]*['\"]?\s*:(?:\s|$)", re.ASCII),
+}
+# What both files of an OpenCV calibration may state; the second counts.
+_REPEATABLE = {"image_width", "image_height", "width", "height", "calibration_time", "nframes"}
+
+
+def read_calibration(
+    path: str | os.PathLike[str],
+    right: str | os.PathLike[str] | None = None,
+    *,
+    unit: str | None = None,
+    size: tuple[int, int] | None = None,
+    cameras: tuple[int, int] = (2, 3),
+) -> Calibration:
+    """Read the calibration of a stereo pair, baseline in meters, from a file of any kind listed in docs/depth.md.
+
+    Parameters
+    ----------
+    path
+        The file; for ROS that of the left camera.
+    right
+        The second file, where there are two: the right camera's (ROS), or OpenCV's ``extrinsics.yml`` beside
+        ``intrinsics.yml``.
+    unit
+        ``"m"``, ``"cm"`` or ``"mm"``: the unit of the baseline, for files that do not say (OpenCV, plain numbers). Left
+        out, meters are assumed, and a baseline above 2 is refused.
+    size
+        Width and height of the images, for OpenCV files with neither a size nor P1 and P2.
+    cameras
+        Which two of KITTI's four; 2 and 3 are the color ones.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, is of no known kind, or holds something impossible; the message names file and line.
+    """
+    if unit is not None and unit not in UNITS:
+        raise InputError(f"The unit {unit!r} is unknown. Choose one of {', '.join(UNITS)}.")
+    files = [TextFile.read(each) for each in (path, right) if each is not None]
+    file = files[0]
+    with _naming(files):
+        kind = _kind(file)
+        if kind in ("xml", "yaml"):
+            return _read_trees(files, kind, unit, size)
+        if len(files) > 1:
+            raise files[1].error(f"There is no need for a second file: {file.shown} is complete. Leave it out.")
+        if kind == "plain":
+            return read_plain(file, unit)
+        _check_no_unit(file, unit, "mm" if kind == "middlebury" else "m")
+        return read_middlebury(file)[0] if kind == "middlebury" else read_kitti(file, cameras)
+
+
+def read_calib_txt(path: str | os.PathLike[str]) -> tuple[Calibration, float | None]:
+    """Return the calibration of a Middlebury ``calib.txt``, and ``ndisp``, the end of its disparities, if given."""
+    file = TextFile.read(path)
+    with _naming([file]):
+        return read_middlebury(file)
+
+
+@contextmanager
+def _naming(files: list[TextFile]) -> Iterator[None]:
+    """Make sure that an error names a file."""
+    try:
+        yield
+    except InputError as error:
+        if any(file.shown in str(error) for file in files):
+            raise
+        raise files[0].error(str(error)) from error
+
+
+def _kind(file: TextFile) -> str:
+    """Return the kind of a file, by the first lines that only one kind can have."""
+    content = [line.strip() for line in file.lines if line.strip() and not line.lstrip().startswith("#")]
+    if not content:
+        raise file.error("The file is empty.")
+    if content[0].startswith("<"):
+        return "xml"
+    if content[0].startswith(("%YAML", "---")):
+        return "yaml"
+    if _FIRST_PLAIN_LINE.match(content[0]) and not any(re.match(r"cam0\s*=", line) for line in content):
+        return "plain"
+    for kind, line in _TYPICAL_LINES.items():
+        if any(line.match(each) for each in content):
+            return kind
+    raise file.error(f"No calibration file of a known kind begins with {content[0][:60]!r}. {KINDS}")
+
+
+def _read_trees(files: list[TextFile], kind: str, unit: str | None, size: tuple[int, int] | None) -> Calibration:
+    """Read the files that OpenCV or ROS wrote."""
+    trees = [parse_xml(file) if kind == "xml" else parse_yaml(file) for file in files]
+    file = files[0]
+    if any(is_ros(tree) for tree in trees):
+        _check_no_unit(file, unit, "m")
+        if len(files) == 1:
+            raise file.error("This is one camera of a pair. Give the right camera's file too.")
+        return read_ros(files, trees)
+    merged = dict(trees[0])
+    for name, node in (trees[1] if len(trees) > 1 else {}).items():
+        if name in merged and name not in _REPEATABLE:
+            raise files[1].error(f"{name!r} is also in {file.shown}. Remove one.", node.line)
+        merged[name] = node
+    if not is_opencv(merged):
+        raise file.error(f"No calibration of a known kind has the keys {', '.join(sorted(merged))[:120]}. {KINDS}")
+    return read_opencv(file, merged, unit, size)
+
+
+def _check_no_unit(file: TextFile, unit: str | None, own: str) -> None:
+    """Raise if the caller states another unit than the one that the format has."""
+    if unit not in (None, own):
+        raise file.error(f"This kind of file is always in {own}, not in {unit}. Leave the unit out.")

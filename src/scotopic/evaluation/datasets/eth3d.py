@@ -1,36 +1,23 @@
-"""ETH3D two-view: gray pairs in and out of doors, truth by laser scanner.
+"""ETH3D two-view: gray pairs indoors and outdoors, with truth by laser scanner.
 
-Images and truth are two archives, ``two_view_training`` and ``two_view_training_gt``; both are meant to be unpacked
-into one folder.
+Images and truth are two archives, ``two_view_training`` and ``two_view_training_gt``; unpack both into one folder.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from scotopic.evaluation.datasets.calibration import read_calib
-from scotopic.evaluation.datasets.files import read_pair, read_pfm_truth, read_visible
-from scotopic.evaluation.datasets.layout import DatasetKind, Place, scene_folders
+from scotopic.evaluation.datasets.files import find_visible, read_calib_beside, read_pair, read_truth
+from scotopic.evaluation.datasets.layout import DatasetKind, Place, find_scenes
 from scotopic.evaluation.protocol import Recording
-
-_FILES = ("im0.png", "im1.png", "disp0GT.pfm", "mask0nocc.png")
-
-
-def find(folder: Path, size: float | None, scale: float) -> list[Place]:
-    """List the scenes; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
-    return [Place(scene.resolve().name, scene) for scene in scene_folders(folder, _FILES)]
 
 
 def read(place: Place) -> Recording:
-    """Read one scene as it lies on disk; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
+    """Read one scene as it lies on disk."""
     folder = place.folder
     left, right = read_pair(folder / "im0.png", folder / "im1.png")
-    truth = read_pfm_truth(folder / "disp0GT.pfm", left)
-    visible = read_visible(folder / "mask0nocc.png", left) if (folder / "mask0nocc.png").exists() else None
-    calibration, most = None, None
-    if (folder / "calib.txt").exists():
-        calibration, most = read_calib(folder / "calib.txt", left)
-    return Recording(left, right, truth, visible, calibration, max_disparity=most)
+    truth = read_truth(folder / "disp0GT.pfm", left)
+    visible = find_visible(folder, left, right, truth)
+    calibration, max_disparity = read_calib_beside(folder, left)
+    return Recording(left, right, truth, visible, calibration, max_disparity=max_disparity)
 
 
 KIND = DatasetKind(
@@ -40,7 +27,6 @@ KIND = DatasetKind(
         "<scene>/ with im0.png im1.png disp0GT.pfm and optionally mask0nocc.png, calib.txt (both archives of the "
         "training set unpacked into one folder)"
     ),
-    find=find,
+    find=find_scenes("im0.png", "im1.png", "disp0GT.pfm", "mask0nocc.png"),
     read=read,
-    sizes={"full": 1.0},
 )

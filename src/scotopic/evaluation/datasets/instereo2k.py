@@ -1,35 +1,34 @@
-"""InStereo2K: indoor scenes, 1080 x 860, dense truth of both views.
+"""InStereo2K: indoor scenes, 1080 x 860, with dense truth of both views.
 
-Disparity is the 16-bit value / 100, 0 unknown. One well-known loader divides by 1024: that is wrong.
+Disparity is the 16-bit value / 100, 0 unknown. One well-known loader divides by 1024, which is wrong.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from scotopic.evaluation.datasets.files import read_pair, read_png_truth, visible_in_both
-from scotopic.evaluation.datasets.layout import DatasetKind, Place, scene_folders
+from scotopic.evaluation.datasets.files import read_pair, read_truth, visible_in_both
+from scotopic.evaluation.datasets.layout import DatasetKind, Place, find_scenes
 from scotopic.evaluation.protocol import Recording
 
-_FILES = ("left.png", "right.png", "left_disp.png", "right_disp.png")
 _DIVISOR = 100
 
 
 def find(folder: Path, size: float | None, scale: float) -> list[Place]:
-    """List the scenes; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
-    test = folder / "test"  # of the whole data set the test scenes are the ones to be scored
-    scenes = scene_folders(test if test.is_dir() else folder, _FILES)
-    return [Place(scene.resolve().name, scene) for scene in scenes]
+    """Return the scenes: of the whole data set those in ``test``."""
+    test = folder / "test"
+    list_scenes = find_scenes("left.png", "right.png", "left_disp.png", "right_disp.png")
+    return list_scenes(test if test.is_dir() else folder, size, scale)
 
 
 def read(place: Place) -> Recording:
-    """Read one scene as it lies on disk; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
+    """Read one scene as it lies on disk."""
     folder = place.folder
     left, right = read_pair(folder / "left.png", folder / "right.png")
-    truth = read_png_truth(folder / "left_disp.png", left, _DIVISOR)
+    truth = read_truth(folder / "left_disp.png", left, _DIVISOR)
     visible = None
     if (folder / "right_disp.png").exists():
-        visible = visible_in_both(truth, read_png_truth(folder / "right_disp.png", right, _DIVISOR))
+        visible = visible_in_both(truth, read_truth(folder / "right_disp.png", right, _DIVISOR))
     return Recording(left, right, truth, visible)
 
 
@@ -42,5 +41,4 @@ KIND = DatasetKind(
     ),
     find=find,
     read=read,
-    sizes={"full": 1.0},
 )

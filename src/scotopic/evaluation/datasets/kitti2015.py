@@ -1,45 +1,46 @@
-"""KITTI 2015: streets by day, sparse truth by LIDAR with cars filled in from models.
+"""KITTI 2015: streets by day, with sparse truth by LIDAR, and cars filled in from models.
 
-Disparity is the 16-bit value / 256, 0 unknown. ``disp_occ_0`` has all points, ``disp_noc_0`` those that the right view
-sees too.
+Disparity is the 16-bit value / 256, 0 unknown. ``disp_occ_0`` has all points, ``disp_noc_0`` only those that the right
+view sees too.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from scotopic.evaluation.datasets.calibration import read_kitti_calib
-from scotopic.evaluation.datasets.files import read_pair, read_png_truth
+from scotopic.depth import read_calibration
+from scotopic.evaluation.datasets.files import read_pair, read_truth
 from scotopic.evaluation.datasets.layout import DatasetKind, Place, subfolders
 from scotopic.evaluation.protocol import Recording
 
 _FOLDERS = ("image_2", "image_3", "disp_occ_0")
-_DIVISOR = 256
 
 
 def find(folder: Path, size: float | None, scale: float) -> list[Place]:
-    """List the scenes; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
-    subfolders(folder)
+    """Return the scenes. A name in any of the folders is one: if a file is missing elsewhere, the scene is broken."""
+    subfolders(folder)  # raises if it cannot be read
     training = folder / "training"
     root = training if training.is_dir() else folder
-    # _10 is the frame with truth, _11 the next one. A name in any folder is a scene: one with a file missing is broken.
+    # _10 is the frame with truth, _11 the next one.
     names = {file.stem for part in _FOLDERS for file in (root / part).glob("*_10.png")}
     return [Place(name, root) for name in sorted(names)]
 
 
 def read(place: Place) -> Recording:
-    """Read one scene as it lies on disk; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
+    """Read one scene as it lies on disk."""
     root, file = place.folder, f"{place.name}.png"
     left, right = read_pair(root / "image_2" / file, root / "image_3" / file)
-    truth = read_png_truth(root / "disp_occ_0" / file, left, _DIVISOR)
+    truth = read_truth(root / "disp_occ_0" / file, left)
     visible = None
     if (root / "disp_noc_0").is_dir():
-        visible = np.isfinite(read_png_truth(root / "disp_noc_0" / file, left, _DIVISOR))
+        visible = np.isfinite(read_truth(root / "disp_noc_0" / file, left))
     calibration = None
     if (root / "calib_cam_to_cam").is_dir():
-        calibration = read_kitti_calib(root / "calib_cam_to_cam" / f"{place.name.removesuffix('_10')}.txt")
+        calibration = read_calibration(root / "calib_cam_to_cam" / f"{place.name.removesuffix('_10')}.txt")
+        calibration = replace(calibration, width=left.shape[1], height=left.shape[0])
     return Recording(left, right, truth, visible, calibration)
 
 
@@ -52,5 +53,4 @@ KIND = DatasetKind(
     ),
     find=find,
     read=read,
-    sizes={"full": 1.0},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scotopic.errors import InputError
@@ -13,140 +13,98 @@ from scotopic.evaluation.protocol import Recording
 
 @dataclass(frozen=True)
 class Place:
-    """Where one scene lies.
+    """Where one scene lies."""
 
-    Attributes
-    ----------
-    name
-        Of the scene, unique in its data set.
-    folder
-        That its files are in (KITTI: that the folders of all scenes are in).
-    size
-        Size on disk over full size where the folders say so; ``None`` where only the images can tell.
-    """
+    name: str  #: unique in its data set
+    folder: Path  #: of its files (KITTI: of the folders of all scenes)
+    size: float | None = 1.0  #: size on disk over full size; ``None`` if only the images can tell
 
-    name: str
-    folder: Path
-    size: float | None = 1.0
+
+#: Lists the scenes in a folder, given the size on disk if the user states it, and the scale that is wanted.
+Find = Callable[[Path, float | None, float], list[Place]]
 
 
 @dataclass(frozen=True)
 class DatasetKind:
-    """A data set that can be opened.
-
-    Attributes
-    ----------
-    title
-        As it is shown.
-    scale
-        Of the protocol, relative to full size: the paper's for Middlebury 2014 and InStereo2K, ours for the others.
-    layout
-        The files that are expected, in words.
-    find
-        Lists the scenes in a folder, given the size on disk that was stated, if any, and the scale that is wanted.
-    read
-        Reads one scene as it lies on disk.
-    sizes
-        Names of the sizes in which the data set is published, each with its share of full size.
-    """
+    """A data set that can be opened."""
 
     title: str
+    #: Of the protocol, relative to full size: the paper's for Middlebury 2014 and InStereo2K, ours for the others.
     scale: float
-    layout: str
-    find: Callable[[Path, float | None, float], list[Place]]
-    read: Callable[[Place], Recording]
-    sizes: Mapping[str, float]
+    layout: str  #: the folders and files that are expected, in words
+    find: Find
+    read: Callable[[Place], Recording]  #: reads one scene as it lies on disk
+    #: Names of the sizes in which the data set is published, each with its share of full size.
+    sizes: Mapping[str, float] = field(default_factory=lambda: {"full": 1.0})
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """List the folders in a folder, by name; hidden ones are left out.
-
-    Parameters
-    ----------
-    folder : Path
-        Where to look.
-
-    Returns
-    -------
-    list of Path
-        Sorted.
-
-    Raises
-    ------
-    InputError
-        `folder` does not exist, is not a folder, or cannot be read.
-    """
+    """Return the folders in a folder, sorted, without hidden ones; raise :class:`InputError` if it cannot be read."""
     try:
         return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         raise InputError(
-            f"data folder {str(folder)!r}: cannot be listed ({error.strerror or error}), expected a folder that you "
-            "may read; check the path and its permissions"
+            f"The data folder {str(folder)!r} cannot be listed: {error.strerror or error}. Check the path and its "
+            "permissions."
         ) from error
 
 
 def scene_folders(folder: Path, files: Collection[str]) -> list[Path]:
-    """List the folders that hold a scene each: `folder` itself, or those in it.
+    """Return the folders that hold a scene each, sorted: `folder` itself, or those in it.
 
-    One file of the layout is enough: a scene of which others are missing is a broken scene, to be named when it is
-    loaded, and not to be passed over. So is an empty folder beside scenes.
-
-    Parameters
-    ----------
-    folder : Path
-        Where to look.
-    files : collection of str
-        Names of the files of a scene.
-
-    Returns
-    -------
-    list of Path
-        Sorted by name; empty where there is no scene.
-
-    Raises
-    ------
-    InputError
-        `folder` cannot be read.
+    One of the `files` of a scene is enough: a scene of which others are missing is a broken scene, which is named when
+    it is loaded, not skipped. So is an empty folder beside scenes.
     """
     inside = subfolders(folder)
     if _holds_any(folder, files):
         return [folder]
     scenes = [entry for entry in inside if _holds_any(entry, files)]
-    lost = [entry for entry in inside if _is_empty(entry)]
-    return sorted(scenes + lost) if scenes else []
+    empty = [entry for entry in inside if _is_empty(entry)]
+    return sorted(scenes + empty) if scenes else []
 
 
-def sized_folders(
-    folder: Path, names: Mapping[str, float], stated: float | None, scale: float
-) -> list[tuple[Path, float | None]]:
-    """Find the folder of scenes in a data set that is published in several sizes.
+def find_scenes(*files: str) -> Find:
+    """Return the `find` of a data set that is published in one size, with a folder for each scene."""
+    return lambda folder, size, scale: [Place(scene.resolve().name, scene) for scene in scene_folders(folder, files)]
 
-    Parameters
-    ----------
-    folder : Path
-        The folder of one size, a folder that holds folders of sizes, or a folder of scenes that does not tell.
-    names : mapping of str to float
-        What the folders of sizes are called, with their share of full size.
-    stated : float or None
-        The size that the user states.
-    scale : float
-        The size that is wanted in the end.
 
-    Returns
-    -------
-    list of (Path, float or None)
-        The folder to look in, with its size or ``None``. Of several sizes the one stated, or else the smallest that
-        need not be enlarged. Empty where the stated one is not there.
+def find_sized(
+    folder: Path, stated: float | None, scale: float, sizes: Mapping[str, float], files: Collection[str]
+) -> list[Place]:
+    """Return the scenes of a data set that is published in several sizes.
+
+    `folder` holds folders called as the keys of `sizes`, or is one of them, or is a folder of scenes of unknown size.
+    Of several sizes the `stated` one is taken, or else the smallest that need not be enlarged to `scale`; none if the
+    stated one is missing.
     """
-    inside = {names[entry.name]: entry for entry in subfolders(folder) if entry.name in names}
-    if inside:
-        enough = [size for size in inside if size >= scale * (1 - 1e-6)]
-        size = stated if stated is not None else min(enough, default=max(inside))
-        return [(inside[size], size)] if size in inside else []
-    # Asked of the absolute path: "." has a name of its own, and a single scene lies in a folder that is named.
+    inside = {sizes[entry.name]: entry for entry in subfolders(folder) if entry.name in sizes}
+    # The absolute path, since "." has no telling name. A single scene lies in the folder that has one.
     absolute = folder.resolve()
-    by_name = names.get(absolute.name, names.get(absolute.parent.name))
-    return [(folder, stated if stated is not None else by_name)]
+    size = sizes.get(absolute.name, sizes.get(absolute.parent.name)) if stated is None else stated
+    if inside:
+        enough = [each for each in inside if each >= scale * (1 - 1e-6)]
+        size = min(enough, default=max(inside)) if stated is None else stated
+        if size not in inside:
+            return []
+        folder = inside[size]
+    return [Place(scene.resolve().name, scene, size) for scene in scene_folders(folder, files)]
+
+
+def size_by_width(
+    place: Place, width: int, full_width: tuple[float, float], sizes: Mapping[str, float], folders: Collection[str]
+) -> float:
+    """Return the size of a scene over full size, by the width of its images and the range of widths at full size.
+
+    Raises :class:`InputError` if the width fits none of the `sizes`; `folders` are the names that would tell the size.
+    """
+    low, high = full_width
+    for size in sizes.values():
+        if low * size <= width <= high * size:
+            return size
+    raise InputError(
+        f"The images in {str(place.folder)!r} are {width} px wide, which fits none of the sizes {', '.join(sizes)} "
+        f"(full size is {low:g} to {high:g} px). State the size, or name the folder of scenes {', '.join(folders)}."
+    )
 
 
 def _holds_any(folder: Path, files: Collection[str]) -> bool:
@@ -156,5 +114,5 @@ def _holds_any(folder: Path, files: Collection[str]) -> bool:
 def _is_empty(folder: Path) -> bool:
     try:
         return next(folder.iterdir(), None) is None
-    except OSError:  # it may not be read: to us the same
+    except OSError:  # it may not be read, which is the same here
         return True

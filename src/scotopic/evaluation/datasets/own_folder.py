@@ -1,53 +1,31 @@
-"""One's own pairs: a folder for each, with or without truth."""
+"""The user's own pairs: a folder for each, with or without truth."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scotopic.errors import InputError
-from scotopic.evaluation.datasets.calibration import read_calib
-from scotopic.evaluation.datasets.files import (
-    first_existing,
-    read_pair,
-    read_pfm_truth,
-    read_png_truth,
-    read_visible,
-    visible_in_both,
-)
-from scotopic.evaluation.datasets.layout import DatasetKind, Place, scene_folders
+from scotopic.evaluation.datasets.files import find_visible, first_existing, read_calib_beside, read_pair, read_truth
+from scotopic.evaluation.datasets.layout import DatasetKind, Place, find_scenes
 from scotopic.evaluation.protocol import Recording
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".ppm", ".pgm", ".pfm")
 _PAIRS = (("im0", "im1"), ("left", "right"))
 _LEFT_TRUTH = ("disp0.pfm", "disp.pfm", "disp0.png", "disp.png")
 _RIGHT_TRUTH = ("disp1.pfm", "disp1.png")
-_DIVISOR = 256  # KITTI's, the most common for 16-bit PNG
-
-
-def find(folder: Path, size: float | None, scale: float) -> list[Place]:
-    """List the scenes; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
-    files = [view + suffix for pair in _PAIRS for view in pair for suffix in _SUFFIXES]
-    return [Place(scene.resolve().name, scene) for scene in scene_folders(folder, files)]
 
 
 def read(place: Place) -> Recording:
-    """Read one scene as it lies on disk; see :class:`~scotopic.evaluation.datasets.layout.DatasetKind`."""
+    """Read one scene as it lies on disk."""
     folder = place.folder
     left, right = read_pair(*_views(folder))
-    truth_file, other_file = first_existing(folder, *_LEFT_TRUTH), first_existing(folder, *_RIGHT_TRUTH)
-    truth = np.full(left.shape[:2], np.nan, np.float32) if truth_file is None else _read_truth(truth_file, left)
-    visible = None
-    if (folder / "mask0nocc.png").exists():
-        visible = read_visible(folder / "mask0nocc.png", left)
-    elif truth_file is not None and other_file is not None:
-        visible = visible_in_both(truth, _read_truth(other_file, right))
-    calibration, most = None, None
-    if (folder / "calib.txt").exists():
-        calibration, most = read_calib(folder / "calib.txt", left)
-    return Recording(left, right, truth, visible, calibration, max_disparity=most)
+    file = first_existing(folder, *_LEFT_TRUTH)
+    truth = np.full(left.shape[:2], np.nan, np.float32) if file is None else read_truth(file, left)
+    visible = find_visible(folder, left, right, truth, *(_RIGHT_TRUTH if file else ()))
+    calibration, max_disparity = read_calib_beside(folder, left)
+    return Recording(left, right, truth, visible, calibration, max_disparity=max_disparity)
 
 
 def _views(folder: Path) -> tuple[Path, Path]:
@@ -56,13 +34,9 @@ def _views(folder: Path) -> tuple[Path, Path]:
         if left is not None and right is not None:
             return left, right
     raise InputError(
-        f"{str(folder)!r}: found no whole pair, expected im0 and im1 or left and right ({', '.join(_SUFFIXES)}); "
-        "add the missing view"
+        f"{str(folder)!r} holds no complete pair. Add the missing view of im0 and im1, or of left and right "
+        f"({', '.join(_SUFFIXES)})."
     )
-
-
-def _read_truth(path: Path, image: NDArray[np.float32]) -> NDArray[np.float32]:
-    return read_pfm_truth(path, image) if path.suffix == ".pfm" else read_png_truth(path, image, _DIVISOR)
 
 
 KIND = DatasetKind(
@@ -73,7 +47,6 @@ KIND = DatasetKind(
         "and optionally truth as disp0.pfm or disp.pfm (inf unknown) or disp0.png or disp.png (16-bit, disparity x "
         "256, 0 unknown), disp1.pfm or disp1.png of the right view, mask0nocc.png, calib.txt"
     ),
-    find=find,
+    find=find_scenes(*(view + suffix for pair in _PAIRS for view in pair for suffix in _SUFFIXES)),
     read=read,
-    sizes={"full": 1.0},
 )

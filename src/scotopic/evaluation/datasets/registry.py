@@ -1,4 +1,4 @@
-"""Every data set by its name, and how one is opened."""
+"""All data sets by name, and how to open one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scotopic.evaluation.datasets.layout import DatasetKind, Place
 from scotopic.evaluation.protocol import at_scale, check_scale
 from scotopic.evaluation.scene import Scene
 
-#: What can be opened: each with its title, the scale of its protocol and its layout in words.
+#: The data sets that can be opened, each with its title, the scale of its protocol and its layout in words.
 DATASETS: Mapping[str, DatasetKind] = {
     "middlebury2014": middlebury2014.KIND,
     "middlebury2005": middlebury2006.KIND_2005,
@@ -24,29 +24,17 @@ DATASETS: Mapping[str, DatasetKind] = {
     "folder": own_folder.KIND,
 }
 
-_SHOWN = 6
+_MOST_SHOWN = 6
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The scenes of a folder, none of them read before it is asked for; small enough to be sent to a worker.
+    """The scenes of a folder, each read only when it is loaded; small enough to be sent to a worker."""
 
-    Attributes
-    ----------
-    kind
-        Key in :data:`DATASETS`.
-    folder
-        As it was given.
-    scale
-        Size of the scenes over full size.
-    places
-        Where each scene lies, by name.
-    """
-
-    kind: str
-    folder: Path
-    scale: float
-    places: tuple[Place, ...]
+    kind: str  #: key in :data:`DATASETS`
+    folder: Path  #: as it was given
+    scale: float  #: size of the scenes over full size
+    places: tuple[Place, ...]  #: where each scene lies, by name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,35 +45,19 @@ class Dataset:
         return len(self.places)
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names, not the scenes: each is loaded, and may fail, on its own."""
+        """Iterate over the names, not the scenes: each is loaded, and may fail, on its own."""
         return iter(self.names)
 
     def load(self, name: str) -> Scene:
-        """Read a scene and bring it to the size of the protocol.
+        """Read the scene called `name` and shrink it to `scale`.
 
-        Parameters
-        ----------
-        name : str
-            One of `names`.
-
-        Returns
-        -------
-        Scene
-            At `scale`.
-
-        Raises
-        ------
-        InputError
-            There is no such scene, or one of its files is missing, broken or of the wrong size; the file is named.
-        SettingsError
-            The scene would have to be enlarged.
+        Raises :class:`InputError` if there is no such scene or a file of it is missing, broken or of the wrong size,
+        and :class:`SettingsError` if the scene would have to be enlarged.
         """
         for place in self.places:
             if place.name == name:
                 return at_scale(DATASETS[self.kind].read(place), self.scale, self.kind, name)
-        raise InputError(
-            f"scene {name!r} of {str(self.folder)!r}: found {_some(self.names)}, expected one of these; choose another"
-        )
+        raise InputError(f"There is no scene {name!r} in {str(self.folder)!r}, which has {_list(self.names)}.")
 
 
 def open_dataset(
@@ -100,52 +72,36 @@ def open_dataset(
     folder : str or path
         The folder of the data set, the folder of its scenes, or one scene.
     scale : float, optional
-        Size wanted, relative to full size whatever size lies on disk; left out, that of the protocol.
+        Size wanted, relative to full size, whatever size lies on disk; by default that of the protocol.
     size : str, optional
-        Size on disk (``"full"``, ``"half"``, ``"third"``, ``"quarter"``, as the data set is published), where the
-        folder does not tell it or holds several.
-
-    Returns
-    -------
-    Dataset
-        With at least one scene.
+        Size on disk (``"full"``, ``"half"``, ``"third"``, ``"quarter"``, as the data set is published), if the folder
+        does not tell it or holds several.
 
     Raises
     ------
     InputError
-        The folder is missing, cannot be read, or holds no scene of this kind; the layout expected is named.
+        The folder is missing, cannot be read, or holds no scene of this kind; the message gives the layout.
     SettingsError
-        `kind`, `scale` or `size` is unknown or makes no sense.
-
-    Examples
-    --------
-    >>> DATASETS["instereo2k"].scale
-    0.5
+        `kind` or `size` is unknown, or `scale` is not a share of full size.
     """
     if kind not in DATASETS:
-        raise SettingsError(f"data set: found {kind!r}, expected one of {', '.join(DATASETS)}; choose one")
+        raise SettingsError(f"The data set {kind!r} is unknown. Choose one of {', '.join(DATASETS)}.")
     entry, path = DATASETS[kind], Path(folder)
     if size is not None and size not in entry.sizes:
-        raise SettingsError(
-            f"size of {entry.title}: found {size!r}, expected {' or '.join(entry.sizes)}; leave it out or choose one"
-        )
+        raise SettingsError(f"{entry.title} has no size {size!r}. Choose {' or '.join(entry.sizes)}, or leave it out.")
     wanted = entry.scale if scale is None else check_scale(scale)
     if not path.is_dir():
-        what = "something that is not a folder" if path.exists() else "nothing"
-        raise InputError(
-            f"{entry.title} folder {str(path)!r}: found {what}, expected {entry.layout}; check the path or fetch the "
-            "data set"
-        )
+        problem = "is not a folder" if path.exists() else "does not exist"
+        raise InputError(f"{str(path)!r} {problem}. The layout of {entry.title} is: {entry.layout}.")
     places = entry.find(path, None if size is None else entry.sizes[size], wanted)
     if not places:
-        found = _some(sorted(item.name for item in path.iterdir())) or "an empty folder"
+        found = _list(sorted(item.name for item in path.iterdir())) or "nothing"
         raise InputError(
-            f"{entry.title} folder {str(path)!r}: found {found}, expected {entry.layout}; give the folder that holds "
-            "these, or another kind of data set"
+            f"{str(path)!r} holds no scenes of {entry.title}; it holds {found}. The expected layout is: {entry.layout}."
         )
     return Dataset(kind, path, wanted, tuple(places))
 
 
-def _some(names: list[str] | tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(repr(name) for name in names[:_SHOWN]) + more
+def _list(names: list[str] | tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(repr(name) for name in names[:_MOST_SHOWN]) + more
