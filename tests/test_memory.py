@@ -143,7 +143,7 @@ def test_the_tensors_of_a_match_take_no_more_than_was_planned(
 ) -> None:
     from live_tensors import LiveTensors
 
-    shape = (120, 160, channels)
+    shape = (96, 128, channels)
     planned = needed_bytes(make_settings(preset, **options), shape) - PAINTED_BYTES + 2**18
 
     with LiveTensors() as tensors:
