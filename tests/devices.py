@@ -26,10 +26,11 @@ if WHY_NO_GPU is not None and _INSTALLED and not interpreted():
     why_no_gpu.cache_clear()
 INTERPRETED = interpreted() and _INSTALLED
 
-_WITHOUT_NUMBA = importlib.util.find_spec("numba") is None
+_CPU_PACKAGES = ("numba", "cv2")
+_WITHOUT_CPU = any(importlib.util.find_spec(name) is None for name in _CPU_PACKAGES)
 
 CPU = pytest.param(
-    "cpu", marks=pytest.mark.skipif(_WITHOUT_NUMBA, reason="needs numba for the CPU kernels: pip install numba")
+    "cpu", marks=pytest.mark.skipif(_WITHOUT_CPU, reason="the CPU needs numba and opencv-python-headless")
 )
 CUDA = pytest.param(
     "cuda",

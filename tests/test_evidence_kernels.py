@@ -18,7 +18,6 @@ from scotopic.stages.evidence_volume import build_volume, pack_features, referen
 from scotopic.stages.sgm import reference_quantized, reference_quantized_along
 from scotopic.stages.surfaces import fit_planes, reference_planes
 
-pytest.importorskip("cv2", reason="the CPU blurs with OpenCV, which is not installed")
 on_each_device = pytest.mark.parametrize("device", DEVICES)
 random = np.random.default_rng
 

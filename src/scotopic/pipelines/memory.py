@@ -12,6 +12,7 @@ from scotopic.settings import EvidenceMatchingSettings, JunctionSettings, Settin
 from scotopic.stages.denoising import SIZE, STRIDE
 
 SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
+BLURS = 20  # of different widths
 RESERVE = 0.9  # share of the free memory to plan with: allocators round up
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -39,23 +40,33 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
     fitting, matching = 2 * (3 * channels + 1), 5 * channels + 5
     drawings = 8 * (14 + 3 * channels) * rows * columns
     if isinstance(settings, EvidenceMatchingSettings):
-        cells = _evidence_bytes(settings, pixels, candidates)
+        cells = _evidence_bytes(settings, shape, candidates)
     else:
         # Raw costs, then scaled ones: what is computed in between takes four float32 per cell.
         cells = 16 * rows * columns * candidates
     return 4 * pixels * (held + max(fitting, matching)) + cells + drawings
 
 
-def _evidence_bytes(settings: EvidenceMatchingSettings, pixels: int, candidates: int) -> int:
-    """Return the bytes of the volume, or of the denoising before it if that takes more."""
-    # The volume and two copies while it is blurred; or volume, integer costs and their sums, and the band of rows that
-    # is being quantized (an index of 8 bytes, twice, and three float32).
-    volume = 14 * min(pixels * candidates, settings.resolution.max_cells) + 28 * BAND_CELLS
+def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, int], candidates: int) -> int:
+    """Return the bytes of the volume and what it is made of, or of the denoising before it if that takes more."""
+    height, width, channels = shape
+    pixels, largest = height * width, settings.resolution.max_cells
+    cells = min(pixels * candidates, largest)
+    working = pixels if pixels * candidates <= largest else pixels // 4
+    # Bands, junctions, image with junctions both ways, and images: each has both views and its units, which become
+    # features of both views. They are stacked from as many maps again; later the volume is blurred, with two copies.
+    kinds = settings.channels.scales + 4
+    features = 4 * working * kinds * (4 * channels + 5)
+    building = features + max(4 * working * kinds * (channels + 3), 12 * cells)
+    # Volume, integer costs and their sums, and the band of rows that is being quantized (an index of 8 bytes, twice,
+    # and three float32).
+    solving = 14 * cells + 28 * BAND_CELLS
     # At half size: distances of each patch to those around it, and the frequencies of every patch of an image and its
     # pilot, twice.
     side = 2 * settings.denoising.group_reach + 1
     denoising = pixels // 4 * (4 * side**2 // STRIDE**2 + 4 * 4 * SIZE**2)
-    return max(volume, denoising)
+    blurs = 4 * BLURS * (height**2 + width**2) * working // pixels  # as matrices, which are kept
+    return blurs + max(building, solving, denoising)
 
 
 def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:
