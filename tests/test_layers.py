@@ -17,6 +17,7 @@ LAYERS = (
     ("errors", "progress", "optional", "subpixel", "colormap"),
     ("settings", "constants", "arrays", "patch_grid"),
     ("io", "backends.device"),
+    ("onnx_model",),
     ("inputs", "sensor", "depth"),
     ("backends",),
     ("stages",),
