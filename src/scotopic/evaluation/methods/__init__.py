@@ -20,7 +20,7 @@ from __future__ import annotations
 from functools import partial
 
 from scotopic.errors import SettingsError
-from scotopic.evaluation.method import Method, NamedMethod, Predict
+from scotopic.evaluation.method import Method, Predict
 from scotopic.evaluation.methods import external, ours
 from scotopic.evaluation.methods.classical import predict_classical
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
@@ -80,7 +80,7 @@ def get_method(spec: str) -> Method:
     """
     family, _, rest = spec.partition(":")
     if spec in METHODS or (family == "scotopic" and "+" in rest):
-        return NamedMethod(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
+        return Method(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
     if family not in ("onnx", "external"):
         known = ", ".join((*METHODS, "onnx:FILE.toml", "external:NAME=DIR"))
         raise SettingsError(f"There is no method {spec!r}. Methods are {known}.")

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation import toml_files as toml
-from scotopic.evaluation.method import Map, Method, NamedMethod, Predict, Prediction
+from scotopic.evaluation.method import Map, Method, Predict, Prediction
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.external import NAME, fill_confidence
 from scotopic.evaluation.methods.opencv import lr_confidence
@@ -99,7 +99,7 @@ class Recipe:
         return 1 if self.channels == "gray" else 3
 
 
-def load_network(file: str, find_method: Callable[[str], Method]) -> NamedMethod:
+def load_network(file: str, find_method: Callable[[str], Method]) -> Method:
     """Return the method that a TOML file describes; `find_method` finds the sparse method of a completion by its spec.
 
     Raises :class:`InputError` if the file is missing or not TOML, and :class:`SettingsError` if it has an unknown key
@@ -116,7 +116,7 @@ def load_network(file: str, find_method: Callable[[str], Method]) -> NamedMethod
             predict = partial(predict_completion, recipe, find_method(recipe.sparse))
         except ScotopicError as error:
             raise SettingsError(f"The recipe {file!r} names a 'sparse' method that cannot be used. {error}") from error
-    return NamedMethod(recipe.name, predict)
+    return Method(recipe.name, predict)
 
 
 def predict_stereo(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
