@@ -149,22 +149,10 @@ def run_benchmark(
     workers: int = 0,
     tell: Callable[[Status], None] = lambda status: None,
 ) -> Status:
-    """Run what is missing of a plan and store each result at once.
+    """Run what is missing of a plan on the data sets in `root` and store each result in `folder` at once.
 
-    Parameters
-    ----------
-    plan
-        What to run.
-    root
-        Where the data sets lie.
-    folder
-        Where the results go; those of an earlier run are kept.
-    scheduler
-        Address of a Dask scheduler whose workers see ``root`` under the same path.
-    workers
-        Start a local Dask cluster of so many workers instead; 0 for this process alone.
-    tell
-        Called at the start and after each task.
+    Tasks run in this process, on the workers of a Dask `scheduler` that see `root` under the same path, or on a local
+    Dask cluster of so many `workers`. `tell` is called at the start and after each task.
     """
     tasks = list(plan.tasks(list_scenes(plan, root)))
     missing = [task for task in tasks if not is_finished(task, plan, folder)]

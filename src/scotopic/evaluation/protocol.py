@@ -30,43 +30,21 @@ _SAME_SIZE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A scene as it lies on disk, before the protocol shrinks it.
-
-    Attributes
-    ----------
-    left, right, truth, visible, calibration
-        As those of :class:`Scene`, at the size on disk.
-    size
-        Size on disk over the data set's full size: 1, 1/2, 1/3, 1/4.
-    max_disparity
-        Upper end of the disparities that the data set states, in px at the size on disk, or ``None``.
-    """
+    """A scene as it lies on disk, before the protocol shrinks it: like a :class:`Scene`, at the size on disk."""
 
     left: NDArray[np.float32]
     right: NDArray[np.float32]
     truth: NDArray[np.float32]
     visible: NDArray[np.bool_] | None = None
     calibration: Calibration | None = None
-    size: float = 1.0
-    max_disparity: float | None = None
+    size: float = 1.0  #: size on disk over the data set's full size: 1, 1/2, 1/3, 1/4
+    max_disparity: float | None = None  #: upper end of the disparities that the data set states, if it does
 
 
 def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Scene:
-    """Bring a scene from the size on disk to the size of the protocol, with truth resized both ways.
+    """Bring a scene from the size on disk to a `scale` of the data set's full size, with truth resized both ways.
 
-    Parameters
-    ----------
-    recording
-        What was read.
-    scale
-        Wanted size, relative to the data set's full size.
-    dataset, name
-        What the scene is called.
-
-    Raises
-    ------
-    SettingsError
-        `scale` is not above 0, or what lies on disk is smaller: nothing is ever enlarged.
+    Raises :class:`SettingsError` if `scale` is not above 0, or what lies on disk is smaller: nothing is ever enlarged.
     """
     factor = check_scale(scale) / recording.size
     if factor > 1 + _SAME_SIZE:

@@ -18,33 +18,17 @@ WINDOW = 19  #: side of the paper's window metric
 
 @dataclass(frozen=True)
 class Reported:
-    """One row of the paper's tables.
-
-    Attributes
-    ----------
-    dataset
-        ``"middlebury2014"`` or ``"instereo2k"``.
-    scenes
-        How many scenes it is the mean of.
-    method
-        As the paper calls it.
-    epe, bad1, bad3, bad5
-        End-point error in px and Bad-1, -3, -5 in percent.
-    coverage_percent
-        Percentage of the image; ``None`` where the paper says "dense".
-    spec
-        The method here that it should be compared with (:func:`~scotopic.evaluation.methods.get_method`), if any.
-    """
+    """One row of the paper's tables."""
 
     dataset: str
-    scenes: int
-    method: str
-    epe: float
-    bad1: float
+    scenes: int  #: how many it is the mean of
+    method: str  #: as the paper calls it
+    epe: float  #: px
+    bad1: float  #: percent, as the next two
     bad3: float
     bad5: float
-    coverage_percent: float | None
-    spec: str | None
+    coverage_percent: float | None  #: of the image; ``None`` where the paper says "dense"
+    spec: str | None  #: the method here that it should be compared with, if any
 
 
 def _read() -> tuple[Reported, ...]:

@@ -32,23 +32,14 @@ _SAME_COVERAGE = 1e-6
 
 @dataclass(frozen=True)
 class Group:
-    """Everything that was run on one data set at one noise level.
-
-    Attributes
-    ----------
-    dataset, photons, read_noise
-        Which.
-    runs
-        The scenes and seeds that any method has a record of: what a complete method has figures for.
-    records
-        By method and run; failed ones among them.
-    """
+    """Everything that was run on one data set at one noise level."""
 
     dataset: str
     photons: float
     read_noise: float
+    #: The scenes and seeds that any method has a record of: what a complete method has figures for.
     runs: tuple[Run, ...]
-    records: dict[str, dict[Run, Record]]
+    records: dict[str, dict[Run, Record]]  #: by method and run; failed ones among them
 
     @property
     def scenes(self) -> list[str]:
@@ -81,62 +72,31 @@ class Group:
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a table.
+    """A number of a table."""
 
-    Attributes
-    ----------
-    mean
-        Mean over seeds of the plain means over scenes.
-    spread
-        Standard deviation (n - 1) of the seeds' means; ``None`` for one seed.
-    runs
-        How many scenes x seeds it is taken over.
-    """
-
-    mean: float
-    spread: float | None
-    runs: int
+    mean: float  #: over seeds, of the plain means over scenes
+    spread: float | None  #: standard deviation (n - 1) of the seeds' means; ``None`` for one seed
+    runs: int  #: how many scenes x seeds it is taken over
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method in a table.
-
-    Attributes
-    ----------
-    method
-        Its name.
-    kind
-        Whether it was run, is a ceiling that sees the clean pair, or is a figure reported by others.
-    own
-        At its own mask: ``epe``, ``rms``, ``bad-K``, ``a50``, ``a90``, ``a99``, ``coverage_percent``; and of the whole
-        curve ``aurc``, ``ause``. What does not exist is not there.
-    matched
-        At matched coverage: ``epe``, ``bad-K``, ``coverage_percent``.
-    seconds
-        How long it took.
-    done, failed, missing, unanswered
-        How many runs ended with a score, failed, were never started, or ended without a single scored pixel.
-    best
-        What is shown in bold, as ``(mask, figure)``.
-    note
-        The coverage of a reported method where the paper has a word for it and no number.
-    spec
-        The method here that a reported one should be compared with, if any.
-    """
+    """A method in a table."""
 
     method: str
-    kind: Kind
+    kind: Kind  #: whether it was run, is a ceiling that sees the clean pair, or is a figure reported by others
+    #: At its own mask: ``epe``, ``rms``, ``bad-K``, ``a50``, ``a90``, ``a99``, ``coverage_percent``; and of the whole
+    #: curve ``aurc``, ``ause``. What does not exist is not there.
     own: dict[str, Figure]
-    matched: dict[str, Figure] = field(default_factory=dict)
+    matched: dict[str, Figure] = field(default_factory=dict)  #: at matched coverage: ``epe``, ``bad-K`` and coverage
     seconds: Figure | None = None
-    done: int = 0
+    done: int = 0  #: how many runs ended with a score
     failed: int = 0
-    missing: int = 0
-    unanswered: int = 0
-    best: frozenset[tuple[Mask, str]] = frozenset()
-    note: str = ""
-    spec: str | None = None
+    missing: int = 0  #: how many were never started
+    unanswered: int = 0  #: how many ended without a single scored pixel
+    best: frozenset[tuple[Mask, str]] = frozenset()  #: what is shown in bold, as ``(mask, figure)``
+    note: str = ""  #: the coverage of a reported method where the paper has a word for it and no number
+    spec: str | None = None  #: the method here that a reported one should be compared with, if any
 
     @property
     def coverage_class(self) -> str | None:
