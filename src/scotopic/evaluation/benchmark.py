@@ -19,12 +19,11 @@ from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan
-from scotopic.evaluation.protocol import add_noise
 from scotopic.evaluation.records import Record, Task, maps_path, scene_path
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path
 from scotopic.optional import import_optional
-from scotopic.sensor import to_uint8
+from scotopic.sensor import simulate_pair, to_uint8
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -72,7 +71,7 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
     try:
         part = next(part for part in plan.datasets if part.kind == task.dataset)
         scene = open_dataset(part.kind, part.locate(root), part.scale).load(task.scene)
-        left, right = add_noise(scene, task.photons, task.read_noise, task.seed)
+        left, right = simulate_pair(scene.left, scene.right, task.photons, task.read_noise, task.seed)
         inputs = {"left": to_uint8(left), "truth": scene.truth.astype(np.float16)}
         method = get_method(task.method)
         start = time.perf_counter()

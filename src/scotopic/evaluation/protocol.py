@@ -1,7 +1,8 @@
 """The protocol of the paper's experiments: shrink, then add noise.
 
 The size of the protocol is relative to the *full* size of a data set, whatever size lies on disk: Middlebury 2014 at
-0.2 of full size is 0.8 of the quarter-size images. Images are shrunk by area averaging. Truth is shrunk in two ways:
+0.2 of full size is 0.8 of the quarter-size images. Noise comes after shrinking (:func:`scotopic.simulate_pair`).
+Images are shrunk by area averaging. Truth is shrunk in two ways:
 
 * ``truth``, our default: nearest neighbor, so that every value was measured, and unknown stays unknown.
 * ``truth_paper``: unknown as 0, area averaging, then only exact zeros are unknown. At a hole the average mixes zeros
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
 from scotopic.evaluation.scene import Scene
-from scotopic.sensor import simulate_pair
 
 # 0.2 / 0.25 and 1 / 3 are not exact: a factor this near 1 is 1, and nothing is resampled.
 _SAME_SIZE = 1e-6
@@ -106,17 +106,6 @@ def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
     """Shrink a mask by nearest neighbor: it goes with :func:`shrink_truth`, pixel by pixel."""
     return _resize(mask.astype(np.float32), factor, "nearest") > 0.5
-
-
-def add_noise(
-    scene: Scene, photons: float = 2.0, read_noise: float = 2.0, seed: int = 0
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the noisy pair of a scene as recorded, in [0, 1]: the input of every method in the table.
-
-    `photons` and `read_noise` are the paper's alpha and sigma. The same `seed` gives the same pair, for every method.
-    Noise comes after shrinking. Raises :class:`SettingsError` if a noise level or the seed makes no sense.
-    """
-    return simulate_pair(scene.left, scene.right, photons, read_noise, seed)
 
 
 def check_scale(scale: float) -> float:
