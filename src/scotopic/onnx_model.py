@@ -15,13 +15,7 @@ from scotopic.optional import import_optional
 
 
 def run_model(
-    path: Path,
-    arrays: Sequence[NDArray[Any]],
-    outputs: Sequence[str | None] = (None,),
-    *,
-    purpose: str,
-    advice: str,
-    use_gpu: bool = True,
+    path: Path, arrays: Sequence[Any], outputs: Sequence[str | None], purpose: str, advice: str, use_gpu: bool = True
 ) -> list[NDArray[Any]]:
     """Return outputs of a network by their names, ``None`` for the first, given its inputs in the network's order.
 

@@ -48,13 +48,9 @@ def complete(fill: Fill, image: Map, disparity: Map, confidence: Map) -> Map:
     path = Path(fill)
     colors = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
     planes = np.ascontiguousarray(np.moveaxis(np.clip(colors, 0, 1), -1, 0)[None], np.float32)
-    (found,) = run_model(
-        path,
-        [planes, invert(disparity, missing=0.0)[None, None]],
-        purpose=f"filling with {str(path)!r}",
-        advice="Export it for an image and depth, or pass a callable.",
-        use_gpu=False,
-    )
+    arrays = [planes, invert(disparity, missing=0.0)[None, None]]
+    advice = "Export it for an image and depth, or pass a callable."
+    (found,) = run_model(path, arrays, [None], f"filling with {str(path)!r}", advice, use_gpu=False)
     return invert(_check_output(found, disparity.shape, repr(str(path))), missing=np.nan)
 
 

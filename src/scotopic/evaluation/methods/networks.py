@@ -193,13 +193,9 @@ def _run(
     recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, image_out: bool = False
 ) -> tuple[NDArray[Any], Map | None]:
     """Return the output as ``(H, W, C)`` without padding, and the confidence if the model gives one."""
-    found = run_model(
-        recipe.model,
-        arrays,
-        [recipe.output, recipe.confidence] if recipe.confidence else [recipe.output],
-        purpose=f"method {recipe.name!r}",
-        advice="Check 'kind', 'layout', 'channels' and 'multiple'.",
-    )
+    outputs = [recipe.output, recipe.confidence] if recipe.confidence else [recipe.output]
+    advice = "Check 'kind', 'layout', 'channels' and 'multiple'."
+    found = run_model(recipe.model, arrays, outputs, f"method {recipe.name!r}", advice)
     maps = [_crop(values, arrays[0], recipe, shape, image_out and i == 0) for i, values in enumerate(found)]
     return maps[0], fill_confidence(maps[1][:, :, 0]) if recipe.confidence else None
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from scotopic.evaluation.records import Record
 from scotopic.evaluation.report import gallery, plots, words
-from scotopic.evaluation.report.gallery import SceneView
 from scotopic.evaluation.report.plots import Plot
 from scotopic.evaluation.report.results import Results
 from scotopic.evaluation.report.summary import Figure, Group, Row, Table, own_figures, paired_difference, variants
@@ -33,7 +32,7 @@ _PLOTS: tuple[tuple[str, str, Callable[[Results, Sequence[Group], str], list[Plo
 )
 
 
-def compose(results: Results, scenes: Sequence[SceneView]) -> str:
+def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
     """Return the page of a folder of results, with a gallery of scenes."""
     jinja = import_optional("jinja2", "bench", "a report")
     plotly = import_optional("plotly.offline", "bench", "a report")

@@ -181,17 +181,23 @@ def matched_figures(record: Record, window: int, reference: Record | None) -> di
     return figures_at(record, window, own["coverage_percent"])
 
 
+def curve_lines(record: Record, window: int) -> dict[str, Sequence[float]]:
+    """Return a record's risk-coverage curve: ``coverage_percent``, ``epe`` and ``bad-K`` of each of its points."""
+    curve: dict[str, Any] = record.curves.get(str(window)) or {}
+    bad = {f"bad-{k}": line for k, line in (curve.get("bad") or {}).items()}
+    return {name: curve.get(name) or [] for name in ("coverage_percent", "epe")} | bad
+
+
 def figures_at(record: Record, window: int, coverage: float | None) -> dict[str, float]:
     """Read the errors of a method off its risk-coverage curve at a coverage in percent.
 
     Between points a curve is straight. Before its first point it is level: there lie pixels of equal confidence, and
     any choice among them has their mean error in expectation.
     """
-    curve: dict[str, Any] = record.curves.get(str(window)) or {}
-    points: Sequence[float] = curve.get("coverage_percent") or []
+    lines = curve_lines(record, window)
+    points = lines.pop("coverage_percent")
     if not coverage or not points or coverage > points[-1] + _SAME_COVERAGE:
         return {}
-    lines = {"epe": curve["epe"], **{f"bad-{k}": line for k, line in curve["bad"].items()}}
     found = {name: float(np.interp(coverage, points, np.array(line, np.float64))) for name, line in lines.items()}
     return {**found, "coverage_percent": float(coverage)} if np.isfinite(found["epe"]) else {}
 
@@ -204,11 +210,8 @@ def mean_line(
     It goes only as far as every one of the curves, since a mean over fewer and fewer scenes along a line would show the
     scenes that drop out, not the method. Records without a curve do not count.
     """
-    found: list[tuple[Sequence[float], Sequence[float]]] = []
-    for curve in (record.curves.get(str(window)) or {} for record in records):
-        line = curve.get("epe") if figure == "epe" else curve.get("bad", {}).get(figure.removeprefix("bad-"))
-        if line:
-            found.append((curve["coverage_percent"], line))
+    curves = [curve_lines(record, window) for record in records]
+    found = [(lines["coverage_percent"], lines[figure]) for lines in curves if lines.get(figure)]
     if not found:
         return np.zeros(0), np.zeros(0)
     end = min(coverage[-1] for coverage, _ in found)
@@ -245,11 +248,6 @@ def decimals(name: str) -> int:
     return 1 if name.startswith("bad-") else 2
 
 
-def is_ceiling(method: str) -> bool:
-    """Whether a method sees the clean pair, and so shows what no noise would give."""
-    return method.startswith("clean+")
-
-
 def variants(methods: Sequence[str]) -> dict[str, list[str]]:
     """Return the ablations by the method that they are ablations of: ``A+x`` and ``A+y`` by ``A``.
 
@@ -264,13 +262,15 @@ def variants(methods: Sequence[str]) -> dict[str, list[str]]:
 
 def paired_difference(group: Group, method: str, base: str, window: int, name: str) -> Figure | None:
     """Return by how much a figure of a method differs from another's, over the runs that both have."""
-    others = group.scored(base)
-    differences: dict[Run, float | None] = {}
-    for run, record in group.scored(method).items():
-        mine = own_figures(record, window).get(name)
-        other = own_figures(others[run], window).get(name) if run in others else None
-        differences[run] = None if mine is None or other is None else mine - other
-    return average(differences)
+    mine, others = (
+        {
+            run: value
+            for run, record in group.scored(each).items()
+            if (value := own_figures(record, window).get(name)) is not None
+        }
+        for each in (method, base)
+    )
+    return average({run: value - others[run] for run, value in mine.items() if run in others})
 
 
 def reported_rows(group: Group, window: int) -> list[Row]:
@@ -296,7 +296,7 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
     matched = {run: matched_figures(record, window, references.get(run)) for run, record in scored.items()}
     return Row(
         method=method,
-        kind="ceiling" if is_ceiling(method) else "run",
+        kind="ceiling" if method.startswith("clean+") else "run",  # it sees the clean pair: what no noise would give
         own=_averages(own),
         matched=_averages(matched),
         seconds=average({run: record.seconds for run, record in scored.items()}),
