@@ -206,12 +206,8 @@ def _crop(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ..
     channels = recipe.planes if image_out else 1
     array = np.asarray(values)
     expected = (1, channels, height, width) if recipe.layout == "NCHW" else (1, height, width, channels)
-
-    def lengths(shape: tuple[int, ...]) -> list[int]:
-        return [length for length in shape if length != 1]
-
-    fits = array.shape == expected if channels > 1 else lengths(array.shape) == lengths(expected)
-    if not fits or array.dtype.kind != "f":
+    is_map = channels == 1 and array.squeeze().shape == tuple(length for length in expected if length != 1)
+    if not (is_map or array.shape == expected) or array.dtype.kind != "f":
         raise InputError(
             f"{str(recipe.model)!r} gives {array.dtype} of shape {array.shape}, but must give floats of shape "
             f"{expected}. Export it at full size."

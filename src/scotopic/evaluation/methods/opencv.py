@@ -96,7 +96,7 @@ def lr_difference(left: Map, right: Map) -> Map:
     `left` and `right` are the disparities of each view, NaN where there is none.
     """
     # The disparity is rounded, not the place: which of two pixels is the nearer then depends on no column.
-    other, inside = sample_columns(right, np.arange(left.shape[1]) - np.rint(left))
+    other, inside = sample_columns(right, np.arange(left.shape[1], dtype=np.float32) - np.rint(left))
     difference = np.abs(left - other)
     return np.where(inside & np.isfinite(difference), difference, np.float32(np.inf))
 
