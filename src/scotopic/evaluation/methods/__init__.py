@@ -26,10 +26,9 @@ from scotopic.evaluation.methods.classical import predict_classical
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.networks import load_network
 from scotopic.evaluation.methods.opencv import predict_bm, predict_clean_sgbm, predict_sgbm
-from scotopic.evaluation.methods.reported import REPORTED, Reported
 from scotopic.settings import PRESETS
 
-__all__ = ["METHODS", "REPORTED", "Reported", "get_method", "method_specs"]
+__all__ = ["METHODS", "get_method", "method_specs"]
 
 #: Every method that needs no file, by its spec.
 METHODS: dict[str, Predict] = {

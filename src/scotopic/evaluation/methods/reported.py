@@ -23,23 +23,25 @@ class Reported:
     dataset: str
     scenes: int  #: how many it is the mean of
     method: str  #: as the paper calls it
-    epe: float  #: px
-    bad1: float  #: percent, as the next two
-    bad3: float
-    bad5: float
-    coverage_percent: float | None  #: of the image; ``None`` where the paper says "dense"
     spec: str | None  #: the method here that it should be compared with, if any
+    #: ``epe`` in px; ``bad-1``, ``bad-3``, ``bad-5`` and ``coverage_percent`` in percent, but no coverage where the paper
+    #: says "dense".
+    figures: dict[str, float]
 
 
 def _read() -> tuple[Reported, ...]:
+    names = ("epe", "bad-1", "bad-3", "bad-5", "coverage_percent")
     with Path(__file__).with_name("reported.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    found = []
-    for dataset, scenes, method, *figures, coverage, spec in rows:
-        epe, bad1, bad3, bad5 = map(float, figures)
-        percent = float(coverage) if coverage else None
-        found.append(Reported(dataset, int(scenes), method, epe, bad1, bad3, bad5, percent, spec or None))
-    return tuple(found)
+        return tuple(
+            Reported(
+                row["dataset"],
+                int(row["scenes"]),
+                row["method"],
+                row["spec"] or None,
+                {name: float(row[name]) for name in names if row[name]},
+            )
+            for row in csv.DictReader(file)
+        )
 
 
 REPORTED = _read()  #: every row that the paper reports

@@ -280,11 +280,8 @@ def reported_rows(group: Group, window: int) -> list[Row]:
     rows = []
     for found in REPORTED:
         if (found.dataset, WINDOW) == (group.dataset, window):
-            values = {"epe": found.epe, "bad-1": found.bad1, "bad-3": found.bad3, "bad-5": found.bad5}
-            if found.coverage_percent is not None:
-                values["coverage_percent"] = found.coverage_percent
-            own = {name: Figure(value, None, found.scenes) for name, value in values.items()}
-            note = "dense" if found.coverage_percent is None else ""
+            own = {name: Figure(value, None, found.scenes) for name, value in found.figures.items()}
+            note = "" if "coverage_percent" in own else "dense"
             rows.append(Row(found.method, "reported", own, note=note, spec=found.spec))
     return rows
 
