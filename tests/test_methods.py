@@ -121,7 +121,7 @@ def test_views_of_different_size_are_refused() -> None:
     scene = shifted_scene()
 
     for spec in ("opencv:sgbm", "classical", "scotopic:fast"):
-        with pytest.raises(InputError, match="same size"):
+        with pytest.raises(InputError, match="the views differ"):
             get_method(spec)(scene.left, scene.right[:, :-1], scene, CANDIDATES)
 
 

@@ -24,8 +24,8 @@ class Reported:
     scenes: int  #: how many it is the mean of
     method: str  #: as the paper calls it
     spec: str | None  #: the method here that it should be compared with, if any
-    #: ``epe`` in px; ``bad-1``, ``bad-3``, ``bad-5`` and ``coverage_percent`` in percent, but no coverage where the paper
-    #: says "dense".
+    #: ``epe`` in px; ``bad-1``, ``bad-3``, ``bad-5`` and ``coverage_percent`` in percent. Where the paper says "dense"
+    #: there is no coverage.
     figures: dict[str, float]
 
 
