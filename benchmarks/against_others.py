@@ -26,7 +26,6 @@ from scotopic.evaluation.benchmark import list_scenes
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan, load_plan
-from scotopic.evaluation.protocol import add_noise
 from scotopic.evaluation.records import Record, maps_path
 from scotopic.evaluation.scene import Scene
 
@@ -101,7 +100,7 @@ def _filled(record: Record, scene: Scene, folder: Path) -> Iterator[Map]:
     """Yield the ways to fill a method's answer; ours is the one that the package gives."""
     task = record.task
     if task.method == OURS:
-        left, right = add_noise(scene, task.photons, task.read_noise, task.seed)
+        left, right = scotopic.simulate_pair(scene.left, scene.right, task.photons, task.read_noise, task.seed)
         yield scotopic.match(left, right, "best", max_disparity=task.max_disparity).filled
         return
     with np.load(maps_path(folder, task)) as stored:

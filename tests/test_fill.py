@@ -174,7 +174,7 @@ class TestNetworks:
         model = self.save(tmp_path / "model.onnx", inputs=("image", "depth", "more"))
         maps = np.ones((2, 2), np.float32)
 
-        with pytest.raises(InputError, match="3 inputs"):
+        with pytest.raises(SettingsError, match="3 inputs"):
             complete(model, maps[..., None], maps, maps)
 
     def test_a_file_that_is_no_model_is_refused(self, tmp_path: Path) -> None:

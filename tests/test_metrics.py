@@ -300,8 +300,8 @@ def test_a_region_that_does_not_fit_is_refused(region: np.ndarray, message: str)
 def test_the_distance_to_an_edge_counts_from_both_sides_of_the_jump() -> None:
     truth = np.where(np.arange(8) < 3, 10.0, 12.5)[None].repeat(4, axis=0)
 
-    np.testing.assert_array_equal(edge_distance(truth, jump=2.0), [[2, 1, 0, 0, 1, 2, 3, 4]] * 4)
-    assert np.isinf(edge_distance(truth, jump=2.5)).all()  # above the threshold, not from it on
+    np.testing.assert_array_equal(edge_distance(truth), [[2, 1, 0, 0, 1, 2, 3, 4]] * 4)
+    assert np.isinf(edge_distance(np.minimum(truth, 12.0))).all()  # above a jump of 2, not from it on
 
 
 def test_the_distance_to_an_edge_is_euclidean_as_a_loop_finds_it() -> None:
@@ -325,40 +325,30 @@ def test_errors_near_an_edge_and_far_from_it_are_told_apart() -> None:
     prediction = truth + np.where(distance < 2, 4.0, 0.5)
     prediction[0, distance[0] >= 2] = NAN
 
-    near, far = error_by_edge_distance(prediction, truth, bins=(0, 2), thresholds=(1,))
+    near, far, farther, *_ = (each.score for each in error_by_edge_distance(prediction, truth, thresholds=(1,)))
 
-    assert (near.low, near.high, far.low, far.high) == (0, 2, 2, math.inf)
-    assert (near.score.epe, near.score.bad[1], near.score.coverage, near.score.pixels) == (4.0, 100.0, 1.0, 12)
-    assert (far.score.epe, far.score.bad[1], far.score.pixels) == (0.5, 0.0, 32)
-    assert far.score.coverage == pytest.approx(2 / 3)
+    assert (near.epe, near.bad[1], near.coverage, near.pixels) == (4.0, 100.0, 1.0, 12)
+    assert (far.epe, far.bad[1], far.pixels) == (0.5, 0.0, 8)  # two columns on each side, in two of three rows
+    assert (farther.epe, farther.pixels) == (0.5, 16)
+    assert far.coverage == pytest.approx(2 / 3)
 
 
 def test_the_bins_together_hold_every_pixel_once() -> None:
     prediction, truth = dense_maps((40, 50))
 
-    bins = error_by_edge_distance(prediction, truth, window=3, bins=(0, 1, 2, 8))
+    bins = error_by_edge_distance(prediction, truth, window=3)
 
     assert sum(part.score.pixels for part in bins) == score(prediction, truth, 3).pixels
     assert sum(part.score.truth_pixels for part in bins) == score(prediction, truth, 3).truth_pixels
 
 
 def test_without_an_edge_everything_is_far_from_it_and_the_other_bins_are_empty() -> None:
-    near, far = error_by_edge_distance(np.ones((3, 3)), np.full((3, 3), 2.0), bins=(0, 5))
+    *near, far = error_by_edge_distance(np.ones((3, 3)), np.full((3, 3), 2.0))
 
-    assert (near.score.pixels, far.score.pixels) == (0, 9)
-    assert math.isnan(near.score.coverage)
-    assert math.isnan(near.score.epe)
-
-
-@pytest.mark.parametrize("bins", [(), (2, 2), (4, 1), (-1, 3), (0, math.inf), (NAN,)])
-def test_bins_that_do_not_rise_are_refused(bins: tuple[float, ...]) -> None:
-    with pytest.raises(SettingsError, match="bins"):
-        error_by_edge_distance(np.ones((3, 3)), np.ones((3, 3)), bins=bins)
-
-
-def test_a_jump_that_is_no_distance_is_refused() -> None:
-    with pytest.raises(SettingsError, match="jump"):
-        edge_distance(np.ones((3, 3)), jump=-1.0)
+    assert [each.score.pixels for each in near] == [0] * len(near)
+    assert (far.high, far.score.pixels) == (math.inf, 9)
+    assert math.isnan(near[0].score.coverage)
+    assert math.isnan(near[0].score.epe)
 
 
 # --- the published table --------------------------------------------------------------------------------------------

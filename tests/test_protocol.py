@@ -9,14 +9,12 @@ from scotopic.errors import SettingsError
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.protocol import (
     Recording,
-    add_noise,
     at_scale,
     shrink_image,
     shrink_mask,
     shrink_truth,
     shrink_truth_paper,
 )
-from scotopic.evaluation.scene import Scene
 from scotopic.sensor import simulate_pair
 
 NAN = np.float32(np.nan)
@@ -52,7 +50,7 @@ def test_the_clean_image_is_the_one_under_the_noise_of_the_reference() -> None:
         recorded = file["left"].astype(np.float64) / 255
     scene = open_dataset("middlebury2014", data_folder() / "data" / "middlebury2014_q").load("Motorcycle")
 
-    ours = add_noise(scene)[0]
+    ours = simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=0)[0]
 
     # The mean response is a function of the clean level alone: where levels are equal, so are the means, to within
     # five standard errors of two samples with a deviation of 0.45, which the photon level and the read noise give.
@@ -138,14 +136,3 @@ def test_nothing_is_enlarged() -> None:
 def test_a_scale_that_is_no_share_of_full_size_is_refused(scale: float) -> None:
     with pytest.raises(SettingsError, match="scale must be a share"):
         at_scale(recording(), scale, "folder", "Ramp")
-
-
-def test_noise_comes_after_shrinking_and_is_that_of_the_sensor_model() -> None:
-    scene: Scene = at_scale(recording(16, 16), 0.5, "folder", "Ramp")
-
-    left, right = add_noise(scene, photons=4, read_noise=1, seed=7)
-
-    expected = simulate_pair(scene.left, scene.right, 4, 1, 7)
-    np.testing.assert_array_equal(left, expected[0])
-    np.testing.assert_array_equal(right, expected[1])
-    assert left.shape == (8, 8, 3)

@@ -161,7 +161,7 @@ def test_what_the_paper_reports_stands_in_its_own_rows_and_is_never_bold(folder:
     rows = [row for row in table_of(folder).rows if row.kind == "reported"]
     expected = [found for found in REPORTED if found.dataset == "middlebury2014"]
 
-    assert [row.own["epe"].mean for row in rows] == [found.epe for found in expected]
+    assert [row.own["epe"].mean for row in rows] == [found.figures["epe"] for found in expected]
     assert not any(row.best or row.matched for row in rows)
     assert not [row for row in table_of(folder, window=1).rows if row.kind == "reported"]
     assert "Reported by the paper, 23 scenes" in page.text

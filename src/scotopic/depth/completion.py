@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.optional import import_optional
+from scotopic.onnx_model import invert, run_model
 
 Map = NDArray[np.float32]
 
@@ -39,37 +39,19 @@ def check_fill(fill: Any) -> None:
 def complete(fill: Fill, image: Map, disparity: Map, confidence: Map) -> Map:
     """Return the disparity of every pixel that a callable or a network predicts.
 
-    Raises
-    ------
-    InputError
-        The network cannot be run on these inputs, or its output is not a map of this size.
+    Raises :class:`InputError` if the network cannot be run on these inputs or gives no map of this size, and
+    :class:`SettingsError` if it does not take two inputs.
     """
     check_fill(fill)
     if callable(fill):
         return _check_output(fill(image, disparity, confidence), disparity.shape, "fill")
-    known = np.isfinite(disparity) & (disparity > 0)
-    depth = np.where(known, 1 / np.where(known, disparity, 1), 0).astype(np.float32)
+    path = Path(fill)
     colors = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
     planes = np.ascontiguousarray(np.moveaxis(np.clip(colors, 0, 1), -1, 0)[None], np.float32)
-    found = _check_output(_run(fspath(fill), [planes, depth[None, None]]), disparity.shape, repr(fspath(fill)))
-    usable = found > 0
-    return np.where(usable, 1 / np.where(usable, found, 1), np.float32(np.nan)).astype(np.float32)
-
-
-def _run(path: str, arrays: list[Map]) -> NDArray[Any]:
-    runtime = import_optional("onnxruntime", "bench", f"filling with {path!r}")
-    try:
-        session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        names = [place.name for place in session.get_inputs()]
-        if len(names) != 2:
-            raise ValueError(f"the model has {len(names)} inputs")
-        return np.asarray(session.run(None, dict(zip(names, arrays, strict=True)))[0])
-    except Exception as error:  # the runtime has a class per failure, none of which it documents
-        shapes = " and ".join(str(array.shape) for array in arrays)
-        raise InputError(
-            f"{path!r} cannot be run on an image and depth of shapes {shapes}: {' '.join(str(error).split()):.300}. "
-            "Export it for these inputs, or pass a callable."
-        ) from error
+    arrays = [planes, invert(disparity, missing=0.0)[None, None]]
+    advice = "Export it for an image and depth, or pass a callable."
+    (found,) = run_model(path, arrays, [None], f"filling with {str(path)!r}", advice, use_gpu=False)
+    return invert(_check_output(found, disparity.shape, repr(str(path))), missing=np.nan)
 
 
 def _check_output(output: Any, shape: tuple[int, ...], name: str) -> Map:

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io import read_image, read_npz
+from scotopic.io.disparity import KITTI_SCALE
 
 Map = NDArray[np.float64]
-
-PNG_SCALE = 256.0  #: what a 16-bit PNG's values are divided by unless stated otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
                 f"{str(file)!r} has 8 bits, but a disparity map needs 16 (disparity * 256, 0 unknown). If 8 bits are "
                 "meant, give the scale to divide its values by."
             )
-        disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or PNG_SCALE))
+        disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or KITTI_SCALE))
     return Answers(disparity, disparity, None)
 
 

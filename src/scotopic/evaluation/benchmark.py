@@ -19,12 +19,11 @@ from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan
-from scotopic.evaluation.protocol import add_noise
 from scotopic.evaluation.records import Record, Task, maps_path, scene_path
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path
 from scotopic.optional import import_optional
-from scotopic.sensor import to_uint8
+from scotopic.sensor import simulate_pair, to_uint8
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -72,7 +71,7 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
     try:
         part = next(part for part in plan.datasets if part.kind == task.dataset)
         scene = open_dataset(part.kind, part.locate(root), part.scale).load(task.scene)
-        left, right = add_noise(scene, task.photons, task.read_noise, task.seed)
+        left, right = simulate_pair(scene.left, scene.right, task.photons, task.read_noise, task.seed)
         inputs = {"left": to_uint8(left), "truth": scene.truth.astype(np.float16)}
         method = get_method(task.method)
         start = time.perf_counter()
@@ -149,22 +148,10 @@ def run_benchmark(
     workers: int = 0,
     tell: Callable[[Status], None] = lambda status: None,
 ) -> Status:
-    """Run what is missing of a plan and store each result at once.
+    """Run what is missing of a plan on the data sets in `root` and store each result in `folder` at once.
 
-    Parameters
-    ----------
-    plan
-        What to run.
-    root
-        Where the data sets lie.
-    folder
-        Where the results go; those of an earlier run are kept.
-    scheduler
-        Address of a Dask scheduler whose workers see ``root`` under the same path.
-    workers
-        Start a local Dask cluster of so many workers instead; 0 for this process alone.
-    tell
-        Called at the start and after each task.
+    Tasks run in this process, on the workers of a Dask `scheduler` that see `root` under the same path, or on a local
+    Dask cluster of so many `workers`. `tell` is called at the start and after each task.
     """
     tasks = list(plan.tasks(list_scenes(plan, root)))
     missing = [task for task in tasks if not is_finished(task, plan, folder)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,38 +37,16 @@ class Prediction:
     seconds: float | None = None
 
 
-#: What predicts: called with the noisy pair, the scene and the number of candidates, as :class:`Method` says.
+#: What predicts. It is given the noisy pair, ``(H, W, C)`` float32 in [0, 1]; the clean scene, for its name and for
+#: methods that are a ceiling rather than a competitor; and the number of candidates, ``0 <= d < max_disparity``.
 Predict = Callable[[Map, Map, Scene, int], Prediction]
 
 
-class Method(Protocol):
-    """A row of the table."""
-
-    @property
-    def name(self) -> str:
-        """Unique; shown in tables and used in file names."""
-        ...
-
-    def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
-        """Match a noisy pair.
-
-        Parameters
-        ----------
-        left, right
-            The noisy pair, ``(H, W, C)`` float32 in [0, 1].
-        scene
-            The clean scene, for methods that are a ceiling rather than a competitor, and for its name.
-        max_disparity
-            Candidates are ``0 <= d < max_disparity``.
-        """
-        ...
-
-
 @dataclass(frozen=True)
-class NamedMethod:
-    """A :class:`Method` made of a name and a function."""
+class Method:
+    """A row of the table; call it with the noisy pair, the scene and the number of candidates."""
 
-    name: str
+    name: str  #: unique; shown in tables and used in file names
     predict: Predict
 
     def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:

@@ -20,6 +20,9 @@ from scotopic.errors import InputError, SettingsError
 Map = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+EDGE_JUMP = 2.0  #: px of disparity; neighbors that differ by more lie on an edge
+EDGE_BINS = (0.0, 2.0, 4.0, 8.0, 16.0)  #: px of distance to an edge at which each bin begins; the last has no end
+
 
 @dataclass(frozen=True)
 class Score:
@@ -179,27 +182,18 @@ def score(
     return _summarize(error, *_where_known(prediction, truth, window), inside, window, thresholds)
 
 
-def edge_distance(truth: NDArray[Any], jump: float = 2.0) -> Map:
+def edge_distance(truth: NDArray[Any]) -> Map:
     """Return the Euclidean distance of each pixel to the nearest disparity edge, in px; infinite if there is no edge.
 
     A pixel lies on an edge if the truth of one of its four neighbors is known and differs from its own by more than
-    `jump` px. A jump across unknown pixels is not seen: where a data set leaves occlusions out, so are their edges.
-
-    Raises
-    ------
-    InputError
-        `truth` is not two-dimensional or is empty.
-    SettingsError
-        `jump` is negative or not finite.
+    `EDGE_JUMP`. A jump across unknown pixels is not seen: where a data set leaves occlusions out, so are their edges.
     """
     import cv2
 
-    if not (math.isfinite(jump) and jump >= 0):
-        raise SettingsError(f"The jump at a disparity edge must be 0 px or more, not {jump}. The default is 2.")
     _, true = _as_maps(truth, truth)
     edge = np.zeros(true.shape, np.bool_)
     for before, after in ((np.s_[:-1], np.s_[1:]), (np.s_[:, :-1], np.s_[:, 1:])):
-        jumps = np.abs(true[after] - true[before]) > jump  # false where one of them is unknown
+        jumps = np.abs(true[after] - true[before]) > EDGE_JUMP  # false where one of them is unknown
         edge[before] |= jumps
         edge[after] |= jumps
     if not edge.any():
@@ -211,43 +205,20 @@ def error_by_edge_distance(
     prediction: NDArray[Any],
     truth: NDArray[Any],
     window: int = 1,
-    bins: Sequence[float] = (0, 2, 4, 8, 16),
-    jump: float = 2.0,
     thresholds: Sequence[float] = (1, 3, 5),
     region: NDArray[np.bool_] | None = None,
 ) -> list[EdgeBin]:
-    """Score pixels near the edges of the true disparity separately from those far from them.
+    """Score pixels near the edges of the true disparity separately from those far from them; see :func:`score`.
 
-    Parameters
-    ----------
-    prediction, truth, window, thresholds, region
-        As for :func:`score`.
-    bins : sequence of float
-        Where each bin begins, in px of distance, rising from 0 or more; the last bin has no end.
-    jump
-        As for :func:`edge_distance`.
-
-    Returns
-    -------
-    list of EdgeBin
-        One for each bin; its coverage is the share of the bin's pixels that have a prediction, NaN in an empty bin.
-
-    Raises
-    ------
-    InputError, SettingsError
-        As :func:`score` and :func:`edge_distance`; or `bins` do not rise from 0 or more.
+    The coverage of a bin is the share of its pixels that have a prediction, NaN in an empty bin.
     """
     check_thresholds(thresholds)
-    starts = [float(start) for start in bins]
-    spans = list(zip(starts, [*starts[1:], math.inf], strict=True)) if starts else []
-    if not spans or starts[0] < 0 or not all(low < high for low, high in spans):
-        raise SettingsError(f"The bins of edge distance must rise from 0 px or more, as in 0, 4, 16; got {list(bins)}.")
     error = window_error(prediction, truth, window)
     inside = as_region(region, error.shape)
     known = _where_known(prediction, truth, window)
-    distance = edge_distance(truth, jump)
+    distance = edge_distance(truth)
     found = []
-    for low, high in spans:
+    for low, high in zip(EDGE_BINS, (*EDGE_BINS[1:], math.inf), strict=True):
         in_bin = inside & (distance >= low) & ((distance < high) | (high == math.inf))
         found.append(EdgeBin(low, high, _summarize(error, *known, in_bin, window, thresholds)))
     return found

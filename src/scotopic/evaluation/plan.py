@@ -37,24 +37,12 @@ _PLAN_CHECKS: dict[str, toml.Check] = {
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """A data set of a plan.
+    """A data set of a plan."""
 
-    Attributes
-    ----------
-    kind
-        A name in :data:`scotopic.evaluation.datasets.DATASETS`.
-    folders
-        Where to look for it, in this order, relative to the root of the data.
-    scenes
-        Names of the scenes to use; empty for all.
-    scale
-        Size relative to full size; ``None`` for the protocol's.
-    """
-
-    kind: str
-    folders: tuple[str, ...]
-    scenes: tuple[str, ...] = ()
-    scale: float | None = None
+    kind: str  #: a name in :data:`scotopic.evaluation.datasets.DATASETS`
+    folders: tuple[str, ...]  #: where to look for it, in this order, relative to the root of the data
+    scenes: tuple[str, ...] = ()  #: names of those to use; empty for all
+    scale: float | None = None  #: size relative to full size; ``None`` for the protocol's
 
     def __post_init__(self) -> None:
         toml.check_values(f"Data set {self.kind!r} of the plan", vars(self), _DATASET_CHECKS)
@@ -71,36 +59,18 @@ class DatasetPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A benchmark.
+    """A benchmark."""
 
-    Attributes
-    ----------
-    title
-        What the report is called.
-    datasets, methods
-        What is run on what; methods are specs of :func:`scotopic.evaluation.methods.get_method`.
-    photons, read_noise
-        Noise levels: every photon level with this read noise.
-    seeds
-        Noise seeds.
-    windows, thresholds
-        Of the metric; every window with every threshold.
-    max_disparity
-        Candidates are ``0 <= d < max_disparity``.
-    matched_to
-        The method whose coverage the others are matched to.
-    """
-
-    title: str
+    title: str  #: what the report is called
     datasets: tuple[DatasetPlan, ...]
-    methods: tuple[str, ...]
-    photons: tuple[float, ...] = (2.0,)
-    read_noise: float = 2.0
-    seeds: tuple[int, ...] = (0,)
-    windows: tuple[int, ...] = (1, 19)
+    methods: tuple[str, ...]  #: specs of :func:`scotopic.evaluation.methods.get_method`
+    photons: tuple[float, ...] = (2.0,)  #: noise levels
+    read_noise: float = 2.0  #: of every noise level
+    seeds: tuple[int, ...] = (0,)  #: of the noise
+    windows: tuple[int, ...] = (1, 19)  #: of the metric; every window with every threshold
     thresholds: tuple[float, ...] = (1.0, 3.0, 5.0)
-    max_disparity: int = 128
-    matched_to: str = "scotopic:paper"
+    max_disparity: int = 128  #: candidates are ``0 <= d < max_disparity``
+    matched_to: str = "scotopic:paper"  #: the method whose coverage the others are matched to
 
     def __post_init__(self) -> None:
         toml.check_values(f"The plan {self.title!r}", vars(self), _PLAN_CHECKS)
@@ -125,12 +95,8 @@ def shipped_plans() -> list[str]:
 def load_plan(source: str | PathLike[str]) -> Plan:
     """Read a plan: a TOML file, or the name of one that ships with the package.
 
-    Raises
-    ------
-    InputError
-        There is no such file, or it is not TOML.
-    SettingsError
-        A key is unknown or missing, or a value makes no sense.
+    Raises :class:`InputError` if there is no such file or it is not TOML, and :class:`SettingsError` if a key is
+    unknown or missing, or a value makes no sense.
     """
     path = PLANS / f"{source}.toml" if str(source) in shipped_plans() else Path(source)
     if not path.exists():

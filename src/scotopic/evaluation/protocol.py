@@ -1,7 +1,8 @@
 """The protocol of the paper's experiments: shrink, then add noise.
 
 The size of the protocol is relative to the *full* size of a data set, whatever size lies on disk: Middlebury 2014 at
-0.2 of full size is 0.8 of the quarter-size images. Images are shrunk by area averaging. Truth is shrunk in two ways:
+0.2 of full size is 0.8 of the quarter-size images. Noise comes after shrinking (:func:`scotopic.simulate_pair`).
+Images are shrunk by area averaging. Truth is shrunk in two ways:
 
 * ``truth``, our default: nearest neighbor, so that every value was measured, and unknown stays unknown.
 * ``truth_paper``: unknown as 0, area averaging, then only exact zeros are unknown. At a hole the average mixes zeros
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
 from scotopic.evaluation.scene import Scene
-from scotopic.sensor import simulate_pair
 
 # 0.2 / 0.25 and 1 / 3 are not exact: a factor this near 1 is 1, and nothing is resampled.
 _SAME_SIZE = 1e-6
@@ -30,43 +30,21 @@ _SAME_SIZE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A scene as it lies on disk, before the protocol shrinks it.
-
-    Attributes
-    ----------
-    left, right, truth, visible, calibration
-        As those of :class:`Scene`, at the size on disk.
-    size
-        Size on disk over the data set's full size: 1, 1/2, 1/3, 1/4.
-    max_disparity
-        Upper end of the disparities that the data set states, in px at the size on disk, or ``None``.
-    """
+    """A scene as it lies on disk, before the protocol shrinks it: like a :class:`Scene`, at the size on disk."""
 
     left: NDArray[np.float32]
     right: NDArray[np.float32]
     truth: NDArray[np.float32]
     visible: NDArray[np.bool_] | None = None
     calibration: Calibration | None = None
-    size: float = 1.0
-    max_disparity: float | None = None
+    size: float = 1.0  #: size on disk over the data set's full size: 1, 1/2, 1/3, 1/4
+    max_disparity: float | None = None  #: upper end of the disparities that the data set states, if it does
 
 
 def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Scene:
-    """Bring a scene from the size on disk to the size of the protocol, with truth resized both ways.
+    """Bring a scene from the size on disk to a `scale` of the data set's full size, with truth resized both ways.
 
-    Parameters
-    ----------
-    recording
-        What was read.
-    scale
-        Wanted size, relative to the data set's full size.
-    dataset, name
-        What the scene is called.
-
-    Raises
-    ------
-    SettingsError
-        `scale` is not above 0, or what lies on disk is smaller: nothing is ever enlarged.
+    Raises :class:`SettingsError` if `scale` is not above 0, or what lies on disk is smaller: nothing is ever enlarged.
     """
     factor = check_scale(scale) / recording.size
     if factor > 1 + _SAME_SIZE:
@@ -128,17 +106,6 @@ def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
     """Shrink a mask by nearest neighbor: it goes with :func:`shrink_truth`, pixel by pixel."""
     return _resize(mask.astype(np.float32), factor, "nearest") > 0.5
-
-
-def add_noise(
-    scene: Scene, photons: float = 2.0, read_noise: float = 2.0, seed: int = 0
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the noisy pair of a scene as recorded, in [0, 1]: the input of every method in the table.
-
-    `photons` and `read_noise` are the paper's alpha and sigma. The same `seed` gives the same pair, for every method.
-    Noise comes after shrinking. Raises :class:`SettingsError` if a noise level or the seed makes no sense.
-    """
-    return simulate_pair(scene.left, scene.right, photons, read_noise, seed)
 
 
 def check_scale(scale: float) -> float:

@@ -42,34 +42,20 @@ class Task:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of a task.
-
-    Attributes
-    ----------
-    task
-        What was run.
-    scores
-        At the method's own mask, by window: ``{"19": {"epe": px, "rms": px, "bad": {"1": percent, ...}, "a50": px,
-        "a90": px, "a99": px, "coverage_percent": percent}}``. Window 1 is scored on the nearest-neighbor truth, wider
-        ones on the paper's. A figure that does not exist, such as the error of no pixels, is ``None``.
-    curves
-        By window: ``{"1": {"coverage_percent": [...], "epe": [...], "bad": {"1": [...], ...}, "aurc": px, "ause":
-        px}}``: the errors of the most certain pixels by the method's own confidence, at rising coverage.
-    seconds
-        How long the method took.
-    width, height
-        Size of the scene.
-    error
-        Why there are no scores, in one line; ``None`` if there are.
-    """
+    """The outcome of a task."""
 
     task: Task
+    #: At the method's own mask, by window: ``{"19": {"epe": px, "rms": px, "bad": {"1": percent, ...}, "a50": px,
+    #: "a90": px, "a99": px, "coverage_percent": percent}}``. Window 1 is scored on the nearest-neighbor truth, wider
+    #: ones on the paper's. A figure that does not exist, such as the error of no pixels, is ``None``.
     scores: dict[str, Any] = field(default_factory=dict)
+    #: By window: ``{"1": {"coverage_percent": [...], "epe": [...], "bad": {"1": [...], ...}, "aurc": px, "ause":
+    #: px}}``: the errors of the most certain pixels by the method's own confidence, at rising coverage.
     curves: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    width: int = 0
+    seconds: float = 0.0  #: that the method took
+    width: int = 0  #: of the scene
     height: int = 0
-    error: str | None = None
+    error: str | None = None  #: why there are no scores, in one line
 
     def save(self, folder: Path) -> None:
         """Write ``records/<key>.json``, whole or not at all."""

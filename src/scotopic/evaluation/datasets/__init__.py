@@ -1,6 +1,109 @@
 """Data sets, each read from the layout in which it is published, all giving one kind of scene."""
 
-from scotopic.evaluation.datasets.layout import DatasetKind
-from scotopic.evaluation.datasets.registry import DATASETS, Dataset, open_dataset
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation.datasets import eth3d, instereo2k, kitti2015, middlebury2006, middlebury2014, own_folder
+from scotopic.evaluation.datasets.layout import DatasetKind, Place
+from scotopic.evaluation.protocol import at_scale, check_scale
+from scotopic.evaluation.scene import Scene
 
 __all__ = ["DATASETS", "Dataset", "DatasetKind", "open_dataset"]
+
+#: The data sets that can be opened, each with its title, the scale of its protocol and its layout in words.
+DATASETS: Mapping[str, DatasetKind] = {
+    "middlebury2014": middlebury2014.KIND,
+    "middlebury2005": middlebury2006.KIND_2005,
+    "middlebury2006": middlebury2006.KIND_2006,
+    "instereo2k": instereo2k.KIND,
+    "eth3d": eth3d.KIND,
+    "kitti2015": kitti2015.KIND,
+    "folder": own_folder.KIND,
+}
+
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The scenes of a folder, each read only when it is loaded; small enough to be sent to a worker."""
+
+    kind: str  #: key in :data:`DATASETS`
+    folder: Path  #: as it was given
+    scale: float  #: size of the scenes over full size
+    places: tuple[Place, ...]  #: where each scene lies, by name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scenes, sorted."""
+        return tuple(place.name for place in self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, not the scenes: each is loaded, and may fail, on its own."""
+        return iter(self.names)
+
+    def load(self, name: str) -> Scene:
+        """Read the scene called `name` and shrink it to `scale`.
+
+        Raises :class:`InputError` if there is no such scene or a file of it is missing, broken or of the wrong size,
+        and :class:`SettingsError` if the scene would have to be enlarged.
+        """
+        for place in self.places:
+            if place.name == name:
+                return at_scale(DATASETS[self.kind].read(place), self.scale, self.kind, name)
+        raise InputError(f"There is no scene {name!r} in {str(self.folder)!r}, which has {_list(self.names)}.")
+
+
+def open_dataset(
+    kind: str, folder: str | os.PathLike[str], scale: float | None = None, size: str | None = None
+) -> Dataset:
+    """Find the scenes of a data set in a folder, without reading them.
+
+    Parameters
+    ----------
+    kind : str
+        Key in :data:`DATASETS`.
+    folder : str or path
+        The folder of the data set, the folder of its scenes, or one scene.
+    scale : float, optional
+        Size wanted, relative to full size, whatever size lies on disk; by default that of the protocol.
+    size : str, optional
+        Size on disk (``"full"``, ``"half"``, ``"third"``, ``"quarter"``, as the data set is published), if the folder
+        does not tell it or holds several.
+
+    Raises
+    ------
+    InputError
+        The folder is missing, cannot be read, or holds no scene of this kind; the message gives the layout.
+    SettingsError
+        `kind` or `size` is unknown, or `scale` is not a share of full size.
+    """
+    if kind not in DATASETS:
+        raise SettingsError(f"The data set {kind!r} is unknown. Choose one of {', '.join(DATASETS)}.")
+    entry, path = DATASETS[kind], Path(folder)
+    if size is not None and size not in entry.sizes:
+        raise SettingsError(f"{entry.title} has no size {size!r}. Choose {' or '.join(entry.sizes)}, or leave it out.")
+    wanted = entry.scale if scale is None else check_scale(scale)
+    if not path.is_dir():
+        problem = "is not a folder" if path.exists() else "does not exist"
+        raise InputError(f"{str(path)!r} {problem}. The layout of {entry.title} is: {entry.layout}.")
+    places = entry.find(path, None if size is None else entry.sizes[size], wanted)
+    if not places:
+        found = _list(sorted(item.name for item in path.iterdir())) or "nothing"
+        raise InputError(
+            f"{str(path)!r} holds no scenes of {entry.title}; it holds {found}. The expected layout is: {entry.layout}."
+        )
+    return Dataset(kind, path, wanted, tuple(places))
+
+
+def _list(names: list[str] | tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(repr(name) for name in names[:_MOST_SHOWN]) + more

@@ -14,13 +14,12 @@ from scotopic.depth.files import read_calib_txt
 from scotopic.depth.triangulate import sample_columns
 from scotopic.errors import InputError
 from scotopic.io import as_image, read_image
+from scotopic.io.disparity import KITTI_SCALE
 
 Image = NDArray[np.float32]
 
 #: Truths of the two views that differ by at most this, in px at the size on disk, belong to the same point.
 LEFT_RIGHT_TOLERANCE = 1.0
-#: Disparity over stored 16-bit value in KITTI, and in most other data sets that use PNG.
-KITTI_DIVISOR = 256
 
 
 def read_pair(left: Path, right: Path) -> tuple[Image, Image]:
@@ -34,7 +33,7 @@ def read_pair(left: Path, right: Path) -> tuple[Image, Image]:
     return images
 
 
-def read_truth(path: Path, image: Image, divisor: float = KITTI_DIVISOR, bits: int = 16) -> Image:
+def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int = 16) -> Image:
     """Read the true disparity of a view, ``H x W`` px, NaN where unknown.
 
     From a PFM file, in which unknown is +inf or NaN, or from a gray PNG file, in which it is 0 and other values are
@@ -56,11 +55,20 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_DIVISOR, bits: i
     return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(divisor))
 
 
-def find_visible(folder: Path, left: Image, right: Image, truth: Image, *right_truths: str) -> NDArray[np.bool_] | None:
+def find_visible(
+    folder: Path,
+    left: Image,
+    right: Image,
+    truth: Image,
+    *right_truths: str,
+    divisor: float = KITTI_SCALE,
+    bits: int = 16,
+) -> NDArray[np.bool_] | None:
     """Return where both views see a point: by the mask of Middlebury and ETH3D, else by a truth of the right view.
 
     In ``mask0nocc.png`` 255 is visible in both views, 128 occluded, 0 unknown. `right_truths` are the names that a
-    truth of the right view may have. Returns None if there are none of these files.
+    truth of the right view may have, to be read as by :func:`read_truth`. Returns None if there are none of these
+    files.
     """
     mask, other = folder / "mask0nocc.png", first_existing(folder, *right_truths)
     if mask.exists():
@@ -68,7 +76,7 @@ def find_visible(folder: Path, left: Image, right: Image, truth: Image, *right_t
         if values.dtype != np.uint8:
             raise InputError(f"{str(mask)!r} holds {values.dtype} values instead of 8 bits (255, 128 or 0).")
         return np.asarray(values == 255)
-    return None if other is None else visible_in_both(truth, read_truth(other, right))
+    return None if other is None else visible_in_both(truth, read_truth(other, right, divisor, bits))
 
 
 def visible_in_both(left: Image, right: Image) -> NDArray[np.bool_]:

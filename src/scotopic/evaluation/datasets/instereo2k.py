@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotopic.evaluation.datasets.files import read_pair, read_truth, visible_in_both
+from scotopic.evaluation.datasets.files import find_visible, read_pair, read_truth
 from scotopic.evaluation.datasets.layout import DatasetKind, Place, find_scenes
 from scotopic.evaluation.protocol import Recording
 
@@ -26,9 +26,7 @@ def read(place: Place) -> Recording:
     folder = place.folder
     left, right = read_pair(folder / "left.png", folder / "right.png")
     truth = read_truth(folder / "left_disp.png", left, _DIVISOR)
-    visible = None
-    if (folder / "right_disp.png").exists():
-        visible = visible_in_both(truth, read_truth(folder / "right_disp.png", right, _DIVISOR))
+    visible = find_visible(folder, left, right, truth, "right_disp.png", divisor=_DIVISOR)
     return Recording(left, right, truth, visible)
 
 

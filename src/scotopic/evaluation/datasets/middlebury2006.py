@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotopic.evaluation.datasets.files import read_pair, read_truth, visible_in_both
+from scotopic.evaluation.datasets.files import find_visible, read_pair, read_truth
 from scotopic.evaluation.datasets.layout import DatasetKind, Place, find_sized, size_by_width
 from scotopic.evaluation.protocol import Recording
 
@@ -32,9 +32,7 @@ def read(place: Place) -> Recording:
     size = place.size or size_by_width(place, left.shape[1], _FULL_WIDTH, _SIZES, _FOLDERS)
     divisor = round(1 / size)
     truth = read_truth(folder / "disp1.png", left, divisor, bits=8)
-    visible = None
-    if (folder / "disp5.png").exists():
-        visible = visible_in_both(truth, read_truth(folder / "disp5.png", right, divisor, bits=8))
+    visible = find_visible(folder, left, right, truth, "disp5.png", divisor=divisor, bits=8)
     return Recording(left, right, truth, visible, size=size)
 
 

@@ -20,16 +20,15 @@ from __future__ import annotations
 from functools import partial
 
 from scotopic.errors import SettingsError
-from scotopic.evaluation.method import Method, NamedMethod, Predict
+from scotopic.evaluation.method import Method, Predict
 from scotopic.evaluation.methods import external, ours
 from scotopic.evaluation.methods.classical import predict_classical
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.networks import load_network
 from scotopic.evaluation.methods.opencv import predict_bm, predict_clean_sgbm, predict_sgbm
-from scotopic.evaluation.methods.reported import REPORTED, Reported
 from scotopic.settings import PRESETS
 
-__all__ = ["METHODS", "REPORTED", "Reported", "get_method", "method_specs"]
+__all__ = ["METHODS", "get_method", "method_specs"]
 
 #: Every method that needs no file, by its spec.
 METHODS: dict[str, Predict] = {
@@ -80,7 +79,7 @@ def get_method(spec: str) -> Method:
     """
     family, _, rest = spec.partition(":")
     if spec in METHODS or (family == "scotopic" and "+" in rest):
-        return NamedMethod(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
+        return Method(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
     if family not in ("onnx", "external"):
         known = ", ".join((*METHODS, "onnx:FILE.toml", "external:NAME=DIR"))
         raise SettingsError(f"There is no method {spec!r}. Methods are {known}.")

@@ -21,22 +21,18 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.answers import check_size, read_answers, read_confidence
-from scotopic.evaluation.method import Map, NamedMethod, Prediction
+from scotopic.evaluation.method import Map, Method, Prediction
 from scotopic.evaluation.scene import Scene
 
 ENDINGS = (".pfm", ".png", ".npz")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]*")  #: a method's name names files too
 
 
-def method_of(text: str) -> NamedMethod:
+def method_of(text: str) -> Method:
     """Return the method of ``NAME=DIR``.
 
-    Raises
-    ------
-    SettingsError
-        The text has another form, or the name cannot name a file.
-    InputError
-        There is no such folder.
+    Raises :class:`SettingsError` if the text has another form or the name cannot name a file, and :class:`InputError`
+    if there is no such folder.
     """
     name, equals, folder = text.partition("=")
     if not (equals and NAME.fullmatch(name) and folder):
@@ -49,7 +45,7 @@ def method_of(text: str) -> NamedMethod:
             f"Method {name!r} has no folder {folder!r}. It must hold one disparity map per scene, "
             f"<dataset>/<scene>{ENDINGS[0]} or <scene>{ENDINGS[0]}."
         )
-    return NamedMethod(name, partial(predict_from_files, name, Path(folder)))
+    return Method(name, partial(predict_from_files, name, Path(folder)))
 
 
 def predict_from_files(name: str, folder: Path, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:

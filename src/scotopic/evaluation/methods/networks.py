@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,18 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation import toml_files as toml
-from scotopic.evaluation.method import Map, Method, NamedMethod, Predict, Prediction
+from scotopic.evaluation.method import Map, Method, Predict, Prediction
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.external import NAME, fill_confidence
 from scotopic.evaluation.methods.opencv import lr_confidence
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.optional import import_optional
+from scotopic.onnx_model import invert, run_model
 
-_INPUTS = {"stereo": 2, "denoiser": 1, "completion": 2}  # of the model, by kind
 _CHECKS: dict[str, toml.Check] = {
     "model": toml.TEXT,
-    "kind": toml.one_of(*_INPUTS),
+    "kind": toml.one_of("stereo", "denoiser", "completion"),
     "name": (
         lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
         "letters, digits, blanks and ._+-, beginning with a letter or digit",
@@ -100,15 +99,11 @@ class Recipe:
         return 1 if self.channels == "gray" else 3
 
 
-def load_network(file: str, find_method: Callable[[str], Method]) -> NamedMethod:
+def load_network(file: str, find_method: Callable[[str], Method]) -> Method:
     """Return the method that a TOML file describes; `find_method` finds the sparse method of a completion by its spec.
 
-    Raises
-    ------
-    InputError
-        The file is missing or not TOML.
-    SettingsError
-        It has an unknown key or a value that makes no sense, or names a model that is not there.
+    Raises :class:`InputError` if the file is missing or not TOML, and :class:`SettingsError` if it has an unknown key
+    or a value that makes no sense, or names a model that is not there.
     """
     recipe = read_recipe(Path(file))
     predict: Predict
@@ -121,7 +116,7 @@ def load_network(file: str, find_method: Callable[[str], Method]) -> NamedMethod
             predict = partial(predict_completion, recipe, find_method(recipe.sparse))
         except ScotopicError as error:
             raise SettingsError(f"The recipe {file!r} names a 'sparse' method that cannot be used. {error}") from error
-    return NamedMethod(recipe.name, predict)
+    return Method(recipe.name, predict)
 
 
 def predict_stereo(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
@@ -158,13 +153,9 @@ def predict_completion(
     """Match a noisy pair by a sparse method, and complete its depth by a network that also sees the left image."""
     start = sparse(left, right, scene, max_disparity)
     image = as_image(left, "left")
-    known = np.isfinite(start.disparity) & (start.disparity > 0)
-    depth = np.where(known, 1 / np.where(known, start.disparity, 1), 0).astype(np.float32)[:, :, None]
-    guide = _prepare(DENOISERS[recipe.denoiser](image), recipe)
-    found, confidence = _run(recipe, [guide, _as_batch(depth, recipe)], image.shape)
-    depth_out = _in_px(found, recipe)
-    usable = depth_out > 0
-    disparity = np.where(usable, 1 / np.where(usable, depth_out, 1), np.float32(np.nan))
+    depth = _as_batch(invert(start.disparity, missing=0.0)[:, :, None], recipe)
+    found, confidence = _run(recipe, [_prepare(DENOISERS[recipe.denoiser](image), recipe), depth], image.shape)
+    disparity = invert(_in_px(found, recipe), missing=np.nan)
     return Prediction(disparity, disparity, fill_confidence(start.confidence) if confidence is None else confidence)
 
 
@@ -202,28 +193,9 @@ def _run(
     recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, image_out: bool = False
 ) -> tuple[NDArray[Any], Map | None]:
     """Return the output as ``(H, W, C)`` without padding, and the confidence if the model gives one."""
-    session = _load_session(str(recipe.model), recipe.model.stat().st_mtime_ns, recipe.name)
-    inputs, outputs = session.get_inputs(), [output.name for output in session.get_outputs()]
-    if len(inputs) != _INPUTS[recipe.kind]:
-        raise SettingsError(
-            f"{str(recipe.model)!r} has {len(inputs)} inputs, but a network of kind {recipe.kind!r} takes "
-            f"{_INPUTS[recipe.kind]}. Change 'kind', or export the model again."
-        )
-    wanted = [recipe.output or outputs[0], *([recipe.confidence] if recipe.confidence else [])]
-    for key, name in zip(("output", "confidence"), wanted, strict=False):
-        if name not in outputs:
-            raise SettingsError(
-                f"{str(recipe.model)!r} has no output {name!r}, which {key!r} names. Its outputs are "
-                f"{', '.join(outputs)}."
-            )
-    try:
-        found = session.run(wanted, {place.name: array for place, array in zip(inputs, arrays, strict=True)})
-    except Exception as error:  # the runtime has a class per failure, none of which it documents
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise InputError(
-            f"{str(recipe.model)!r} does not run on inputs of shape {shapes}: {_one_line(error)}. toml.Check 'layout', "
-            "'channels' and 'multiple'."
-        ) from error
+    outputs = [recipe.output, recipe.confidence] if recipe.confidence else [recipe.output]
+    advice = "Check 'kind', 'layout', 'channels' and 'multiple'."
+    found = run_model(recipe.model, arrays, outputs, f"method {recipe.name!r}", advice)
     maps = [_crop(values, arrays[0], recipe, shape, image_out and i == 0) for i, values in enumerate(found)]
     return maps[0], fill_confidence(maps[1][:, :, 0]) if recipe.confidence else None
 
@@ -234,12 +206,8 @@ def _crop(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ..
     channels = recipe.planes if image_out else 1
     array = np.asarray(values)
     expected = (1, channels, height, width) if recipe.layout == "NCHW" else (1, height, width, channels)
-
-    def lengths(shape: tuple[int, ...]) -> list[int]:
-        return [length for length in shape if length != 1]
-
-    fits = array.shape == expected if channels > 1 else lengths(array.shape) == lengths(expected)
-    if not fits or array.dtype.kind != "f":
+    is_map = channels == 1 and array.squeeze().shape == tuple(length for length in expected if length != 1)
+    if not (is_map or array.shape == expected) or array.dtype.kind != "f":
         raise InputError(
             f"{str(recipe.model)!r} gives {array.dtype} of shape {array.shape}, but must give floats of shape "
             f"{expected}. Export it at full size."
@@ -247,22 +215,6 @@ def _crop(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ..
     array = array.reshape(expected).astype(np.float64)
     ordered: NDArray[Any] = np.moveaxis(array[0], 0, -1) if recipe.layout == "NCHW" else array[0]
     return ordered[: shape[0], : shape[1]]
-
-
-@lru_cache(maxsize=4)
-def _load_session(model: str, changed: int, name: str) -> Any:
-    """Load a model once, and again when its file has changed."""
-    runtime = import_optional("onnxruntime", "bench", f"method {name!r}")
-    available = runtime.get_available_providers()
-    providers = [p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available]
-    try:
-        return runtime.InferenceSession(model, providers=providers)
-    except Exception as error:  # as above
-        raise InputError(f"onnxruntime cannot load {model!r}: {_one_line(error)}. Export the model again.") from error
-
-
-def _one_line(error: Exception) -> str:
-    return f"{' '.join(str(error).split()):.300}"
 
 
 def read_recipe(file: Path) -> Recipe:

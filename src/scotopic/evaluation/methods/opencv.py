@@ -15,12 +15,12 @@ left of their edge brings answers there, but wrong ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.depth.triangulate import sample_columns
 from scotopic.evaluation.method import Map, Prediction
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair
@@ -51,15 +51,6 @@ def predict_bm(left: Map, right: Map, scene: Scene, max_disparity: int) -> Predi
     """Match the gray pair by block matching: block 21, filters as for :func:`match_sgbm`."""
     import cv2
 
-    def build(filtered: bool) -> Any:
-        matcher = cv2.StereoBM.create(_whole_sixteens(max_disparity), BM_BLOCK)
-        matcher.setTextureThreshold(10 if filtered else 0)
-        matcher.setUniquenessRatio(UNIQUENESS if filtered else 0)
-        matcher.setDisp12MaxDiff(1 if filtered else -1)
-        matcher.setSpeckleWindowSize(SPECKLE_PIXELS if filtered else 0)
-        matcher.setSpeckleRange(SPECKLE_RANGE if filtered else 0)
-        return matcher
-
     views = [
         view if view.ndim == 2 else np.asarray(cv2.cvtColor(view, cv2.COLOR_RGB2GRAY), np.uint8)
         for view in _pair_as_bytes(left, right)
@@ -68,7 +59,8 @@ def predict_bm(left: Map, right: Map, scene: Scene, max_disparity: int) -> Predi
     height, width = views[0].shape
     if min(height, width) <= BM_BLOCK or width <= _whole_sixteens(max_disparity) + BM_BLOCK:
         return predict_nothing((height, width))
-    return _predict(build, views[0], views[1], max_disparity)
+    matcher = cv2.StereoBM.create(_whole_sixteens(max_disparity), BM_BLOCK)
+    return _predict(matcher, views[0], views[1], max_disparity)
 
 
 def match_sgbm(left: Map, right: Map, max_disparity: int) -> Prediction:
@@ -77,41 +69,19 @@ def match_sgbm(left: Map, right: Map, max_disparity: int) -> Prediction:
     Block 5, ``P1 = 8 C b^2`` and ``P2 = 32 C b^2`` for ``C`` channels and block side ``b`` (OpenCV's own advice),
     left-right difference up to 1, uniqueness 10 %, speckles below 100 px of range 2 dropped, five directions.
 
-    Parameters
-    ----------
-    left, right
-        ``(H, W, C)`` in [0, 1]; rounded to 8 bits, which is what OpenCV takes.
-    max_disparity
-        Candidates are ``0 <= d < max_disparity``. OpenCV wants a multiple of 16; answers beyond are dropped.
-
-    Raises
-    ------
-    InputError
-        The views are not two images of one size, or have values that are not finite.
+    The views, ``(H, W, C)`` in [0, 1], are rounded to 8 bits, which is what OpenCV takes. It wants a multiple of 16
+    candidates; answers from `max_disparity` on are dropped. Raises :class:`InputError` if the views are not two images
+    of one size, or have values that are not finite.
     """
     import cv2
 
     views = _pair_as_bytes(left, right)
     channels = 1 if views[0].ndim == 2 else views[0].shape[2]
     area = channels * SGBM_BLOCK**2
-
-    def build(filtered: bool) -> Any:
-        return cv2.StereoSGBM.create(
-            minDisparity=0,
-            numDisparities=_whole_sixteens(max_disparity),
-            blockSize=SGBM_BLOCK,
-            P1=8 * area,
-            P2=32 * area,
-            disp12MaxDiff=1 if filtered else -1,
-            uniquenessRatio=UNIQUENESS if filtered else 0,
-            speckleWindowSize=SPECKLE_PIXELS if filtered else 0,
-            speckleRange=SPECKLE_RANGE if filtered else 0,
-            mode=cv2.STEREO_SGBM_MODE_SGBM,
-        )
-
     if views[0].shape[1] <= _whole_sixteens(max_disparity):
         return predict_nothing(views[0].shape[:2])
-    return _predict(build, *views, max_disparity)
+    matcher = cv2.StereoSGBM.create(0, _whole_sixteens(max_disparity), SGBM_BLOCK, P1=8 * area, P2=32 * area)
+    return _predict(matcher, *views, max_disparity)
 
 
 def predict_nothing(shape: tuple[int, ...]) -> Prediction:
@@ -125,12 +95,10 @@ def lr_difference(left: Map, right: Map) -> Map:
 
     `left` and `right` are the disparities of each view, NaN where there is none.
     """
-    width = left.shape[1]
-    landing = np.arange(width) - np.rint(np.nan_to_num(left, nan=0.0, posinf=0.0, neginf=0.0))
-    partner = np.clip(landing, 0, width - 1).astype(np.int64)
-    difference = np.abs(left - np.take_along_axis(right, partner, axis=1))
-    has_partner = np.isfinite(difference) & (landing >= 0) & (landing < width)
-    return np.where(has_partner, difference, np.float32(np.inf))
+    # The disparity is rounded, not the place: which of two pixels is the nearer then depends on no column.
+    other, inside = sample_columns(right, np.arange(left.shape[1], dtype=np.float32) - np.rint(left))
+    difference = np.abs(left - other)
+    return np.where(inside & np.isfinite(difference), difference, np.float32(np.inf))
 
 
 def lr_confidence(left: Map, right: Map) -> Map:
@@ -143,15 +111,26 @@ def lr_confidence(left: Map, right: Map) -> Map:
     return np.asarray(agreement * np.maximum(around, 0), np.float32)
 
 
-def _predict(build: Callable[[bool], Any], left: Bytes, right: Bytes, max_disparity: int) -> Prediction:
+def _predict(matcher: Any, left: Bytes, right: Bytes, max_disparity: int) -> Prediction:
     """Run a matcher with and without its filters, and on the mirrored pair for the right view's map."""
-    answered = _compute(build(True), left, right, max_disparity)
-    dense = _compute(build(False), left, right, max_disparity)
+    _set_filters(matcher, True)
+    answered = _compute(matcher, left, right, max_disparity)
+    _set_filters(matcher, False)
+    dense = _compute(matcher, left, right, max_disparity)
     dense = np.where(np.isnan(answered), dense, answered)
     mirrored_left, mirrored_right = (np.ascontiguousarray(view[:, ::-1]) for view in (left, right))
-    of_right = _compute(build(False), mirrored_right, mirrored_left, max_disparity)[:, ::-1]
+    of_right = _compute(matcher, mirrored_right, mirrored_left, max_disparity)[:, ::-1]
     confidence = lr_confidence(dense, of_right) + np.isfinite(answered)
     return Prediction(answered, dense, confidence.astype(np.float32))
+
+
+def _set_filters(matcher: Any, on: bool) -> None:
+    matcher.setDisp12MaxDiff(1 if on else -1)
+    matcher.setUniquenessRatio(UNIQUENESS if on else 0)
+    matcher.setSpeckleWindowSize(SPECKLE_PIXELS if on else 0)
+    matcher.setSpeckleRange(SPECKLE_RANGE if on else 0)
+    if hasattr(matcher, "setTextureThreshold"):  # block matching alone has it
+        matcher.setTextureThreshold(10 if on else 0)
 
 
 def _compute(matcher: Any, left: Bytes, right: Bytes, max_disparity: int) -> Map:

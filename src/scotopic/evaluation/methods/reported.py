@@ -18,44 +18,30 @@ WINDOW = 19  #: side of the paper's window metric
 
 @dataclass(frozen=True)
 class Reported:
-    """One row of the paper's tables.
-
-    Attributes
-    ----------
-    dataset
-        ``"middlebury2014"`` or ``"instereo2k"``.
-    scenes
-        How many scenes it is the mean of.
-    method
-        As the paper calls it.
-    epe, bad1, bad3, bad5
-        End-point error in px and Bad-1, -3, -5 in percent.
-    coverage_percent
-        Percentage of the image; ``None`` where the paper says "dense".
-    spec
-        The method here that it should be compared with (:func:`~scotopic.evaluation.methods.get_method`), if any.
-    """
+    """One row of the paper's tables."""
 
     dataset: str
-    scenes: int
-    method: str
-    epe: float
-    bad1: float
-    bad3: float
-    bad5: float
-    coverage_percent: float | None
-    spec: str | None
+    scenes: int  #: how many it is the mean of
+    method: str  #: as the paper calls it
+    spec: str | None  #: the method here that it should be compared with, if any
+    #: ``epe`` in px; ``bad-1``, ``bad-3``, ``bad-5`` and ``coverage_percent`` in percent. Where the paper says "dense"
+    #: there is no coverage.
+    figures: dict[str, float]
 
 
 def _read() -> tuple[Reported, ...]:
+    names = ("epe", "bad-1", "bad-3", "bad-5", "coverage_percent")
     with Path(__file__).with_name("reported.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    found = []
-    for dataset, scenes, method, *figures, coverage, spec in rows:
-        epe, bad1, bad3, bad5 = map(float, figures)
-        percent = float(coverage) if coverage else None
-        found.append(Reported(dataset, int(scenes), method, epe, bad1, bad3, bad5, percent, spec or None))
-    return tuple(found)
+        return tuple(
+            Reported(
+                row["dataset"],
+                int(row["scenes"]),
+                row["method"],
+                row["spec"] or None,
+                {name: float(row[name]) for name in names if row[name]},
+            )
+            for row in csv.DictReader(file)
+        )
 
 
 REPORTED = _read()  #: every row that the paper reports

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotopic.colormap import NO_VALUE, Range, bar_range, color_range, color_scale, turbo
 from scotopic.errors import InputError
-from scotopic.evaluation.records import Record, maps_path, scene_path
+from scotopic.evaluation.records import maps_path, scene_path
 from scotopic.evaluation.report.results import Results
 from scotopic.evaluation.report.summary import Group
 from scotopic.io import read_npz
@@ -29,32 +28,8 @@ _WIDEST = 640  # pixels across; wider maps are thinned, which the protocol's siz
 _ERROR_COLORS = ((49, 90, 165), (116, 173, 209), (245, 240, 180), (244, 109, 67), (165, 0, 38))
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One method on one scene: two pictures as data URIs, or the reason why there are none."""
-
-    method: str
-    record: Record | None
-    disparity: str | None = None
-    error: str | None = None
-    words: str = ""
-
-
-@dataclass(frozen=True)
-class SceneView:
-    """One scene of the gallery, its pictures as data URIs."""
-
-    group: Group
-    scene: str
-    seed: int
-    left: str | None
-    truth: str | None
-    labels: list[str]  #: along the color scale of disparity
-    panels: tuple[Panel, ...]
-
-
-def draw_gallery(folder: Path, results: Results, limit: int) -> Iterator[SceneView]:
-    """Draw about `limit` scenes x noise levels of each data set, each at the first of its seeds."""
+def draw_gallery(folder: Path, results: Results, limit: int) -> Iterator[dict[str, Any]]:
+    """Draw about `limit` scenes x noise levels of each data set, each at the first of its seeds, for the template."""
     for groups in results.by_dataset().values():
         for group, scene in choose_scenes(groups, limit):
             yield _draw_scene(folder, results, group, scene)
@@ -68,8 +43,8 @@ def choose_scenes(groups: list[Group], limit: int) -> list[tuple[Group, str]]:
     return [(group, scene) for scene in chosen for group in groups if scene in group.scenes]
 
 
-def _draw_scene(folder: Path, results: Results, group: Group, scene: str) -> SceneView:
-    """Draw a scene, with words in place of every picture that cannot be drawn."""
+def _draw_scene(folder: Path, results: Results, group: Group, scene: str) -> dict[str, Any]:
+    """Draw a scene, its pictures as data URIs, with words in place of every picture that cannot be drawn."""
     seed = min(seed for name, seed in group.runs if name == scene)
     records = {method: group.records.get(method, {}).get((scene, seed)) for method in results.methods}
     maps = {method: _load(maps_path(folder, record.task)) for method, record in records.items() if record}
@@ -80,29 +55,30 @@ def _draw_scene(folder: Path, results: Results, group: Group, scene: str) -> Sce
     values = np.concatenate([each.ravel().astype(np.float64) for each in known]) if known else None
     ends = color_range(values, (0.0, float(task.max_disparity)))
 
-    def draw_panel(method: str) -> Panel:
+    def draw_panel(method: str) -> dict[str, Any]:
         record, disparity = records[method], maps.get(method, {}).get("disparity")
+        panel = {"method": method, "record": record, "disparity": None, "error": None, "words": ""}
         if record is None:
-            return Panel(method, None, words="not run")
+            return panel | {"words": "not run"}
         if record.error is not None:
-            return Panel(method, record, words=record.error)
+            return panel | {"words": record.error}
         if disparity is None:
-            return Panel(method, record, words="its map was not kept")
-        shown = draw_disparity(disparity, ends)
+            return panel | {"words": "its map was not kept"}
+        panel["disparity"] = draw_disparity(disparity, ends)
         if truth is None or truth.shape != disparity.shape:
-            return Panel(method, record, shown, words="no truth of this size to compare with")
+            return panel | {"words": "no truth of this size to compare with"}
         error = np.abs(disparity.astype(np.float64) - truth)
-        return Panel(method, record, shown, _draw_map(error, ERROR_RANGE, _error_palette()))
+        return panel | {"error": _draw_map(error, ERROR_RANGE, _error_palette())}
 
-    return SceneView(
-        group=group,
-        scene=scene,
-        seed=seed,
-        left=None if left is None else as_jpeg(left),
-        truth=None if truth is None else draw_disparity(truth, ends),
-        labels=_labels(ends, 5),
-        panels=tuple(draw_panel(method) for method in results.methods),
-    )
+    return {
+        "group": group,
+        "scene": scene,
+        "seed": seed,
+        "left": None if left is None else as_jpeg(left),
+        "truth": None if truth is None else draw_disparity(truth, ends),
+        "labels": _labels(ends, 5),  # along the color scale of disparity
+        "panels": [draw_panel(method) for method in results.methods],
+    }
 
 
 def draw_disparity(disparity: NDArray[Any], ends: Range) -> str:

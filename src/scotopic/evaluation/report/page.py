@@ -11,11 +11,10 @@ from typing import Any
 
 from scotopic.evaluation.records import Record
 from scotopic.evaluation.report import gallery, plots, words
-from scotopic.evaluation.report.gallery import SceneView
 from scotopic.evaluation.report.plots import Plot
 from scotopic.evaluation.report.results import Results
 from scotopic.evaluation.report.summary import Figure, Group, Row, Table, own_figures, paired_difference, variants
-from scotopic.evaluation.report.words import count, number
+from scotopic.evaluation.report.words import number
 from scotopic.optional import import_optional
 
 _HERE = Path(__file__).parent
@@ -33,7 +32,7 @@ _PLOTS: tuple[tuple[str, str, Callable[[Results, Sequence[Group], str], list[Plo
 )
 
 
-def compose(results: Results, scenes: Sequence[SceneView]) -> str:
+def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
     """Return the page of a folder of results, with a gallery of scenes."""
     jinja = import_optional("jinja2", "bench", "a report")
     plotly = import_optional("plotly.offline", "bench", "a report")
@@ -90,17 +89,12 @@ def compose(results: Results, scenes: Sequence[SceneView]) -> str:
 
 
 def _count_all(results: Results) -> dict[str, Any]:
-    """The numbers of the first sentence, and of the scenes that the gallery could show."""
+    """How many results there are, and how many scenes the gallery could show."""
     runs = len(results.methods) * sum(len(group.runs) for group in results.groups)
     pairs = [(group, method) for group in results.groups for method in results.methods]
     failed = sum(len(group.failed(method)) for group, method in pairs)
     missing = sum(len(group.missing(method)) for group, method in pairs)
     return {
-        "methods": count(len(results.methods), "method"),
-        "scenes": count(len({(group.dataset, scene) for group in results.groups for scene in group.scenes}), "scene"),
-        "datasets": count(len(results.by_dataset()), "data set"),
-        "noises": count(len({(group.photons, group.read_noise) for group in results.groups}), "noise level"),
-        "seeds": count(len({seed for group in results.groups for seed in group.seeds}), "seed"),
         "runs": runs,
         "done": runs - failed - missing,
         "lacking": ", ".join(f"{lost} {what}" for lost, what in ((failed, "failed"), (missing, "not run")) if lost),

@@ -17,36 +17,16 @@ _HEADLINE = 19  # the paper's window
 
 @dataclass(frozen=True)
 class Results:
-    """A folder of results.
+    """A folder of results."""
 
-    Attributes
-    ----------
-    plan
-        What ``plan.json`` says, empty where there is none.
-    groups
-        Data sets in the plan's order, noise levels rising.
-    methods
-        Rows of every table, in the plan's order, then by name.
-    windows
-        Windows that were scored, rising.
-    thresholds
-        The K of Bad-K as they are written in records, rising.
-    reference
-        The method whose coverage the others are matched to, or ``None`` where it has no record.
-    tables
-        One for each group and window, in this order.
-    remarks
-        What was left out or could not be read, in sentences.
-    """
-
-    plan: dict[str, Any]
-    groups: tuple[Group, ...]
-    methods: tuple[str, ...]
-    windows: tuple[int, ...]
-    thresholds: tuple[str, ...]
-    reference: str | None
-    tables: tuple[Table, ...]
-    remarks: tuple[str, ...]
+    plan: dict[str, Any]  #: what ``plan.json`` says, empty where there is none
+    groups: tuple[Group, ...]  #: data sets in the plan's order, noise levels rising
+    methods: tuple[str, ...]  #: rows of every table, in the plan's order, then by name
+    windows: tuple[int, ...]  #: those that were scored, rising
+    thresholds: tuple[str, ...]  #: the K of Bad-K as they are written in records, rising
+    reference: str | None  #: the method whose coverage the others are matched to; ``None`` where it has no record
+    tables: tuple[Table, ...]  #: one for each group and window, in this order
+    remarks: tuple[str, ...]  #: what was left out or could not be read, in sentences
 
     @property
     def title(self) -> str:

@@ -32,23 +32,14 @@ _SAME_COVERAGE = 1e-6
 
 @dataclass(frozen=True)
 class Group:
-    """Everything that was run on one data set at one noise level.
-
-    Attributes
-    ----------
-    dataset, photons, read_noise
-        Which.
-    runs
-        The scenes and seeds that any method has a record of: what a complete method has figures for.
-    records
-        By method and run; failed ones among them.
-    """
+    """Everything that was run on one data set at one noise level."""
 
     dataset: str
     photons: float
     read_noise: float
+    #: The scenes and seeds that any method has a record of: what a complete method has figures for.
     runs: tuple[Run, ...]
-    records: dict[str, dict[Run, Record]]
+    records: dict[str, dict[Run, Record]]  #: by method and run; failed ones among them
 
     @property
     def scenes(self) -> list[str]:
@@ -81,62 +72,31 @@ class Group:
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a table.
+    """A number of a table."""
 
-    Attributes
-    ----------
-    mean
-        Mean over seeds of the plain means over scenes.
-    spread
-        Standard deviation (n - 1) of the seeds' means; ``None`` for one seed.
-    runs
-        How many scenes x seeds it is taken over.
-    """
-
-    mean: float
-    spread: float | None
-    runs: int
+    mean: float  #: over seeds, of the plain means over scenes
+    spread: float | None  #: standard deviation (n - 1) of the seeds' means; ``None`` for one seed
+    runs: int  #: how many scenes x seeds it is taken over
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method in a table.
-
-    Attributes
-    ----------
-    method
-        Its name.
-    kind
-        Whether it was run, is a ceiling that sees the clean pair, or is a figure reported by others.
-    own
-        At its own mask: ``epe``, ``rms``, ``bad-K``, ``a50``, ``a90``, ``a99``, ``coverage_percent``; and of the whole
-        curve ``aurc``, ``ause``. What does not exist is not there.
-    matched
-        At matched coverage: ``epe``, ``bad-K``, ``coverage_percent``.
-    seconds
-        How long it took.
-    done, failed, missing, unanswered
-        How many runs ended with a score, failed, were never started, or ended without a single scored pixel.
-    best
-        What is shown in bold, as ``(mask, figure)``.
-    note
-        The coverage of a reported method where the paper has a word for it and no number.
-    spec
-        The method here that a reported one should be compared with, if any.
-    """
+    """A method in a table."""
 
     method: str
-    kind: Kind
+    kind: Kind  #: whether it was run, is a ceiling that sees the clean pair, or is a figure reported by others
+    #: At its own mask: ``epe``, ``rms``, ``bad-K``, ``a50``, ``a90``, ``a99``, ``coverage_percent``; and of the whole
+    #: curve ``aurc``, ``ause``. What does not exist is not there.
     own: dict[str, Figure]
-    matched: dict[str, Figure] = field(default_factory=dict)
+    matched: dict[str, Figure] = field(default_factory=dict)  #: at matched coverage: ``epe``, ``bad-K`` and coverage
     seconds: Figure | None = None
-    done: int = 0
+    done: int = 0  #: how many runs ended with a score
     failed: int = 0
-    missing: int = 0
-    unanswered: int = 0
-    best: frozenset[tuple[Mask, str]] = frozenset()
-    note: str = ""
-    spec: str | None = None
+    missing: int = 0  #: how many were never started
+    unanswered: int = 0  #: how many ended without a single scored pixel
+    best: frozenset[tuple[Mask, str]] = frozenset()  #: what is shown in bold, as ``(mask, figure)``
+    note: str = ""  #: the coverage of a reported method where the paper has a word for it and no number
+    spec: str | None = None  #: the method here that a reported one should be compared with, if any
 
     @property
     def coverage_class(self) -> str | None:
@@ -221,17 +181,23 @@ def matched_figures(record: Record, window: int, reference: Record | None) -> di
     return figures_at(record, window, own["coverage_percent"])
 
 
+def curve_lines(record: Record, window: int) -> dict[str, Sequence[float]]:
+    """Return a record's risk-coverage curve: ``coverage_percent``, ``epe`` and ``bad-K`` of each of its points."""
+    curve: dict[str, Any] = record.curves.get(str(window)) or {}
+    bad = {f"bad-{k}": line for k, line in (curve.get("bad") or {}).items()}
+    return {name: curve.get(name) or [] for name in ("coverage_percent", "epe")} | bad
+
+
 def figures_at(record: Record, window: int, coverage: float | None) -> dict[str, float]:
     """Read the errors of a method off its risk-coverage curve at a coverage in percent.
 
     Between points a curve is straight. Before its first point it is level: there lie pixels of equal confidence, and
     any choice among them has their mean error in expectation.
     """
-    curve: dict[str, Any] = record.curves.get(str(window)) or {}
-    points: Sequence[float] = curve.get("coverage_percent") or []
+    lines = curve_lines(record, window)
+    points = lines.pop("coverage_percent")
     if not coverage or not points or coverage > points[-1] + _SAME_COVERAGE:
         return {}
-    lines = {"epe": curve["epe"], **{f"bad-{k}": line for k, line in curve["bad"].items()}}
     found = {name: float(np.interp(coverage, points, np.array(line, np.float64))) for name, line in lines.items()}
     return {**found, "coverage_percent": float(coverage)} if np.isfinite(found["epe"]) else {}
 
@@ -244,11 +210,8 @@ def mean_line(
     It goes only as far as every one of the curves, since a mean over fewer and fewer scenes along a line would show the
     scenes that drop out, not the method. Records without a curve do not count.
     """
-    found: list[tuple[Sequence[float], Sequence[float]]] = []
-    for curve in (record.curves.get(str(window)) or {} for record in records):
-        line = curve.get("epe") if figure == "epe" else curve.get("bad", {}).get(figure.removeprefix("bad-"))
-        if line:
-            found.append((curve["coverage_percent"], line))
+    curves = [curve_lines(record, window) for record in records]
+    found = [(lines["coverage_percent"], lines[figure]) for lines in curves if lines.get(figure)]
     if not found:
         return np.zeros(0), np.zeros(0)
     end = min(coverage[-1] for coverage, _ in found)
@@ -285,11 +248,6 @@ def decimals(name: str) -> int:
     return 1 if name.startswith("bad-") else 2
 
 
-def is_ceiling(method: str) -> bool:
-    """Whether a method sees the clean pair, and so shows what no noise would give."""
-    return method.startswith("clean+")
-
-
 def variants(methods: Sequence[str]) -> dict[str, list[str]]:
     """Return the ablations by the method that they are ablations of: ``A+x`` and ``A+y`` by ``A``.
 
@@ -304,13 +262,15 @@ def variants(methods: Sequence[str]) -> dict[str, list[str]]:
 
 def paired_difference(group: Group, method: str, base: str, window: int, name: str) -> Figure | None:
     """Return by how much a figure of a method differs from another's, over the runs that both have."""
-    others = group.scored(base)
-    differences: dict[Run, float | None] = {}
-    for run, record in group.scored(method).items():
-        mine = own_figures(record, window).get(name)
-        other = own_figures(others[run], window).get(name) if run in others else None
-        differences[run] = None if mine is None or other is None else mine - other
-    return average(differences)
+    mine, others = (
+        {
+            run: value
+            for run, record in group.scored(each).items()
+            if (value := own_figures(record, window).get(name)) is not None
+        }
+        for each in (method, base)
+    )
+    return average({run: value - others[run] for run, value in mine.items() if run in others})
 
 
 def reported_rows(group: Group, window: int) -> list[Row]:
@@ -320,11 +280,8 @@ def reported_rows(group: Group, window: int) -> list[Row]:
     rows = []
     for found in REPORTED:
         if (found.dataset, WINDOW) == (group.dataset, window):
-            values = {"epe": found.epe, "bad-1": found.bad1, "bad-3": found.bad3, "bad-5": found.bad5}
-            if found.coverage_percent is not None:
-                values["coverage_percent"] = found.coverage_percent
-            own = {name: Figure(value, None, found.scenes) for name, value in values.items()}
-            note = "dense" if found.coverage_percent is None else ""
+            own = {name: Figure(value, None, found.scenes) for name, value in found.figures.items()}
+            note = "" if "coverage_percent" in own else "dense"
             rows.append(Row(found.method, "reported", own, note=note, spec=found.spec))
     return rows
 
@@ -336,7 +293,7 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
     matched = {run: matched_figures(record, window, references.get(run)) for run, record in scored.items()}
     return Row(
         method=method,
-        kind="ceiling" if is_ceiling(method) else "run",
+        kind="ceiling" if method.startswith("clean+") else "run",  # it sees the clean pair: what no noise would give
         own=_averages(own),
         matched=_averages(matched),
         seconds=average({run: record.seconds for run, record in scored.items()}),

@@ -29,33 +29,16 @@ _LATEX = {
 
 
 def write_report(folder: Path, *, gallery_scenes: int = 8) -> Path:
-    """Write the report of a benchmark beside its records.
+    """Write the report of a benchmark beside its records; return ``folder/report.html``.
 
-    Parameters
-    ----------
-    folder
-        With ``records/``, and as far as they are there ``maps/``, ``scenes/`` and ``plan.json``. What is missing shows
-        as a gap.
-    gallery_scenes
-        About how many scenes of each data set, times noise levels, the page has pictures of; each takes about a
-        megabyte.
+    This is one page that opens without a network. Beside it lie ``results.json`` (the tables), ``results.csv`` (a line
+    for each record and window) and ``tables/*.tex``. The same records give the same bytes. The folder has ``records/``
+    and as far as they are there ``maps/``, ``scenes/`` and ``plan.json``; what is missing shows as a gap. The page has
+    pictures of about `gallery_scenes` scenes of each data set, times noise levels; each takes about a megabyte.
 
-    Returns
-    -------
-    pathlib.Path
-        ``folder/report.html``, one page that opens without a network. Beside it lie ``results.json`` (the tables),
-        ``results.csv`` (a line for each record and window) and ``tables/*.tex``. The same records give the same bytes.
-
-    Raises
-    ------
-    InputError
-        There is no record.
-    OutputError
-        The folder cannot be written.
-    ScotopicError
-        A package of the ``bench`` extra is not installed.
+    Raises :class:`InputError` if there is no record, :class:`OutputError` if the folder cannot be written, and
+    :class:`ScotopicError` if a package of the ``bench`` extra is not installed.
     """
-    folder = Path(folder)
     results = read_results(folder)
     files = {
         "results.json": as_json(results),
