@@ -16,8 +16,11 @@ from scotopic.io.pfm import read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
-# OpenCV would read the thumbnail in the first of these as if it were the picture.
-_RAW_SUFFIXES = (".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2")
+#: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
+RAW_SUFFIXES = (
+    ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
+    ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
+)  # fmt: skip
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
@@ -39,7 +42,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
         The file is missing, not a file, not an image, cut short, has an alpha channel or another type of numbers.
     """
     shown = repr(os.fspath(path))
-    if Path(path).suffix.lower() in _RAW_SUFFIXES:
+    if Path(path).suffix.lower() in RAW_SUFFIXES:
         raise InputError(f"{shown} is a camera's raw file. Read it with scotopic.sensor.read_raw.")
     if Path(path).suffix.lower() == ".pfm":
         return read_pfm(path)

@@ -155,15 +155,7 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
 
 
 def block_moments(planes: Any, xp: Any = np) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and total variance of each block that is not constant.
-
-    Parameters
-    ----------
-    planes
-        ``(..., H, W)``, of NumPy or torch.
-    xp
-        Array namespace that they belong to.
-    """
+    """Return mean, noise variance and total variance of each block of ``(..., H, W)`` that is not constant."""
     # Contiguous, because the memory layout decides in which order NumPy sums, and so the last bit.
     is_numpy = isinstance(planes, np.ndarray)
     values = np.ascontiguousarray(planes, np.float64) if is_numpy else xp.astype(planes, xp.float64)

@@ -72,7 +72,16 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
             black = np.asarray(raw.black_level_per_channel, np.float64)
             white = float(raw.white_level)
             if color == "demosaiced":
-                image = _demosaic(raw, rawpy)
+                pixels = raw.postprocess(
+                    gamma=(1, 1),
+                    output_bps=16,
+                    output_color=rawpy.ColorSpace.raw,
+                    user_wb=[1.0, 1.0, 1.0, 1.0],
+                    user_flip=0,
+                    no_auto_bright=True,
+                    adjust_maximum_thr=0.0,  # otherwise LibRaw stretches each image by its own brightest pixels
+                )
+                image = pixels / 65535.0
             else:
                 mosaic = _subtract_black(raw, black, white, shown)
                 image = mosaic[..., None] if color == "mosaic" else _bin(mosaic, raw, shown)
@@ -92,20 +101,6 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
     }
     sensor = read_dng_sensor(path) if os.fspath(path).lower().endswith(".dng") else None
     return Recording(np.ascontiguousarray(image, np.float32), sensor, assumed)
-
-
-def _demosaic(raw: Any, rawpy: Any) -> NDArray[np.float64]:
-    pixels = raw.postprocess(
-        gamma=(1, 1),
-        output_bps=16,
-        output_color=rawpy.ColorSpace.raw,
-        user_wb=[1.0, 1.0, 1.0, 1.0],
-        user_flip=0,
-        no_auto_bright=True,
-        adjust_maximum_thr=0.0,  # otherwise LibRaw stretches each image by its own brightest pixels
-    )
-    scaled: NDArray[np.float64] = pixels / 65535.0
-    return scaled
 
 
 def _subtract_black(raw: Any, black: NDArray[np.float64], white: float, shown: str) -> NDArray[np.float64]:
@@ -137,26 +132,10 @@ def _bin(mosaic: NDArray[np.float64], raw: Any, shown: str) -> NDArray[np.float6
 
 
 def read_dng_sensor(path: str | os.PathLike[str], channel: int | None = None) -> Sensor | None:
-    """Read the sensor that a DNG file describes, for values as :func:`~scotopic.sensor.raw.read_raw` returns them.
+    """Read the sensor that a DNG file describes, for values as :func:`read_raw` returns them; None without a profile.
 
-    Parameters
-    ----------
-    path
-        The file.
-    channel
-        Use the noise of this channel; by default the mean of all channels, which differ little.
-
-    Returns
-    -------
-    Sensor or None
-        None if the file has no noise profile.
-
-    Raises
-    ------
-    InputError
-        The file is not a TIFF, or its tags make no sense.
-    SettingsError
-        There is no such channel.
+    By default it has the mean noise of all channels, which differ little. Raises :class:`InputError` if the file is not
+    a TIFF or its tags make no sense, and :class:`SettingsError` if there is no such channel.
     """
     shown = repr(os.fspath(path))
     tags = _read_tags(path)
