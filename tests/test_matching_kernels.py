@@ -169,7 +169,9 @@ def test_scaling_takes_the_smallest_cost_to_zero_and_one_and_a_half_times_the_la
 
 
 def test_where_every_cell_is_valid_the_largest_cost_is_the_top(matching: Calls) -> None:
-    scaled = matching.run(scale_costs, np.array([[[0.5, 1.0, 2.5]]], np.float32), PatchMatchingSettings(volume_range=100))
+    scaled = matching.run(
+        scale_costs, np.array([[[0.5, 1.0, 2.5]]], np.float32), PatchMatchingSettings(volume_range=100)
+    )
 
     np.testing.assert_array_equal(scaled, [[[0, 25, 100]]])
 
@@ -187,7 +189,9 @@ def test_scaled_costs_are_the_same_integers_on_each_device(matching: Calls, inva
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, 0.5])
 def test_costs_that_are_all_alike_or_all_invalid_favor_nothing(matching: Calls, value: float) -> None:
-    np.testing.assert_array_equal(matching.run(scale_costs, np.full((2, 3, 4), value, np.float32), PatchMatchingSettings()), 0)
+    np.testing.assert_array_equal(
+        matching.run(scale_costs, np.full((2, 3, 4), value, np.float32), PatchMatchingSettings()), 0
+    )
 
 
 @on_devices(
@@ -288,10 +292,14 @@ def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_flo
     junctions = make_view(20, 20, seed=6).junctions
     junctions.boundary_map[:] = 1
 
-    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(adaptive_p2=False)), 200)
+    np.testing.assert_array_equal(
+        matching.run(jump_penalties, junctions, PatchMatchingSettings(adaptive_p2=False)), 200
+    )
     np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings()), 50)  # 200 e^-2 = 27
     np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(p2_min=0)), 27)
-    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(p2=400, p2_decay=1.0)), 147)
+    np.testing.assert_array_equal(
+        matching.run(jump_penalties, junctions, PatchMatchingSettings(p2=400, p2_decay=1.0)), 147
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ Picture = NDArray[np.uint8]  #: ``(H, W, 3)`` RGB, or ``(H, W)`` gray where it s
 
 _TEXT_COLOR: Color = (235, 236, 240)
 _SMALL_PRINT: Color = (165, 170, 180)
+_FACES = (0, 2)  # OpenCV's FONT_HERSHEY_SIMPLEX, and FONT_HERSHEY_DUPLEX for bold
 
 _LARGEST = (2000, 1400)  # width and height of a preview, about
 _SMALLEST_CELL = (250, 120)  # room for a title, and for a few ticks of the color bar
@@ -50,8 +51,8 @@ def draw_preview(match: Match, truth: NDArray[np.floating] | None = None) -> Rgb
     (H', W', 3) uint8 RGB
         The same bytes for the same match.
     """
-    first, last = _searched(match.settings.matching.for_width(match.disparity.shape[1]))
-    ends = color_range(match.disparity if truth is None else truth, (first, last))
+    first, last = _searched(match.settings.matching, match.disparity.shape[1])
+    ends = match_colors(match, truth)
     background = dim_gray(match.left_colors)
     panels = [
         ("Left image, as recorded", as_picture(match.left_image)),
@@ -80,13 +81,19 @@ def draw_side_by_side(match: Match) -> Rgb:
     The colors are those of :func:`searched_colors`, the same for all frames that were matched with the same settings.
     """
     left = as_rgb(as_picture(match.left_image))
-    ends = color_range(None, _searched(match.settings.matching.for_width(left.shape[1])))
+    ends = color_range(None, _searched(match.settings.matching, left.shape[1]))
     return np.hstack([left, colorize(match.disparity, ends)])
 
 
 def searched_colors(settings: MatchingSettings) -> Range:
     """Return the disparities at the two ends of the color map where its colors span the whole searched range."""
     return bar_range(color_range(None, _searched(settings)))
+
+
+def match_colors(match: Match, truth: NDArray[np.floating] | None = None) -> Range:
+    """Return the color range of a match: that of its true disparity where it is known, else of its own."""
+    searched = _searched(match.settings.matching, match.disparity.shape[1])
+    return color_range(match.disparity if truth is None else truth, searched)
 
 
 def draw_structure(match: Match, boundaries: bool = True) -> Picture:
@@ -98,9 +105,10 @@ def draw_structure(match: Match, boundaries: bool = True) -> Picture:
     return field.render(boundaries)
 
 
-def _searched(settings: MatchingSettings) -> Range:
-    """The first and the last candidate in px."""
-    return float(settings.min_disparity), float((settings.max_disparity or 0) - 1)
+def _searched(settings: MatchingSettings, width: int | None = None) -> Range:
+    """The first and the last candidate in px, in images of this width."""
+    limits = settings if width is None else settings.for_width(width)
+    return float(limits.min_disparity), float((limits.max_disparity or 0) - 1)
 
 
 def as_picture(values: NDArray[np.floating]) -> Picture:
@@ -151,7 +159,7 @@ class _Font:
         """Width of a text in px."""
         import cv2
 
-        return int(cv2.getTextSize(text, self._face(bold), 0.62 * self.scale, 1)[0][0])
+        return int(cv2.getTextSize(text, _FACES[bold], 0.62 * self.scale, 1)[0][0])
 
     def write(self, canvas: Rgb, text: str, at: tuple[int, int], color: Color, bold: bool = False) -> None:
         """Write a text from a column on, its capital letters centered on a row."""
@@ -159,13 +167,7 @@ class _Font:
 
         x, middle = at
         baseline = middle + round(7 * self.scale)
-        cv2.putText(canvas, text, (x, baseline), self._face(bold), 0.62 * self.scale, color, 1, cv2.LINE_AA)
-
-    @staticmethod
-    def _face(bold: bool) -> int:
-        import cv2
-
-        return int(cv2.FONT_HERSHEY_DUPLEX if bold else cv2.FONT_HERSHEY_SIMPLEX)
+        cv2.putText(canvas, text, (x, baseline), _FACES[bold], 0.62 * self.scale, color, 1, cv2.LINE_AA)
 
 
 def _compose(

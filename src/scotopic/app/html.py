@@ -15,6 +15,7 @@ from scotopic.app import work
 from scotopic.app.pictures import REASONS, as_png
 from scotopic.app.routes import session_address
 from scotopic.app.session import Session
+from scotopic.preview import match_colors
 from scotopic.result import Reason
 
 EMPTY = (
@@ -69,7 +70,7 @@ def viewer_state(session: Session) -> dict[str, Any]:
         "threshold": round(session.threshold, 4),
         "width": width,
         "height": height,
-        "ends": [f"{end:.1f} px" for end in work.result_color_range(outcome)],
+        "ends": [f"{end:.1f} px" for end in match_colors(outcome.match, outcome.truth)],
         "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present if kind in REASONS],
         "focal": outcome.calibration.fx,
         "geometry": (

@@ -27,8 +27,7 @@ from scotopic.cli.console import (
 )
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
-from scotopic.io.frame_maps import KINDS, frame_map_files, write_frame_maps
-from scotopic.io.frames import StereoFrames, open_pairs
+from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
 from scotopic.io.video import CODECS, VideoWriter, video_file
 from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
@@ -70,8 +69,8 @@ def video(
 
     The default preset is best; --preset fast does many more pairs per second.
     """
-    if maps not in KINDS:
-        raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(KINDS)}.")
+    if maps not in MAP_KINDS:
+        raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     resolve_device(device)
     with (

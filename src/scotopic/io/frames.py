@@ -1,4 +1,4 @@
-"""Stereo video: two videos or two folders of frames, read in step.
+"""Stereo video: two videos or two folders of frames, read in step, and the maps of each frame.
 
 Frames are taken as recorded: 8-bit RGB from a video, whatever the image files hold from a folder. Nothing is
 linearized, scaled or rotated by metadata.
@@ -9,14 +9,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
-from scotopic.io.images import as_image, read_image
+from scotopic.io.disparity import NPZ_FORMAT, write_disparity
+from scotopic.io.images import as_image, read_image, write_png
+from scotopic.io.npz import write_npz
+from scotopic.io.pfm import write_pfm
 from scotopic.io.video import VideoFile
 
 Frame = NDArray[Any]  #: ``H x W`` or ``H x W x 3`` RGB, of any type that :func:`scotopic.io.as_image` takes
@@ -25,6 +29,9 @@ Frame = NDArray[Any]  #: ``H x W`` or ``H x W x 3`` RGB, of any type that :func:
 IMAGE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm", ".pnm", ".pfm",
 )  # fmt: skip
+MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
+
+_MAP_NAME = re.compile(r"\d{6,}(\.npz|-(disparity|confidence)\.pfm|-reason\.png)")
 
 
 class FrameFolder:
@@ -155,14 +162,8 @@ def open_pairs(
     left: Path, right: Path, *, start: int = 0, count: int | None = None, shortest: bool = False
 ) -> Iterator[StereoFrames]:
     """Open two videos or folders of frames as :class:`StereoFrames`, which documents the parameters and errors."""
-    views: list[Frames] = []
-    try:
-        for path in (left, right):
-            views.append(open_frames(path))
-        yield StereoFrames(*views, start=start, count=count, shortest=shortest)
-    finally:
-        for view in views:
-            view.close()
+    with closing(open_frames(left)) as first, closing(open_frames(right)) as second:
+        yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
 
 
 def _shape(frame: Frame) -> tuple[int, int, int]:
@@ -177,3 +178,37 @@ def _natural_order(path: Path) -> tuple[list[str | int], str]:
     """Return a key that sorts numbers in names by value; text and numbers alternate, so that like meets like."""
     parts = re.split(r"(\d+)", path.name)
     return [int(part) if place % 2 else part.lower() for place, part in enumerate(parts)], path.name
+
+
+# --- the maps of a frame, in one compact file or in three plain ones ------------------------------------------------
+
+
+def write_frame_maps(
+    folder: Path,
+    number: int,
+    kind: str,
+    disparity: NDArray[np.float32],
+    confidence: NDArray[np.float32],
+    reason: NDArray[np.uint8],
+) -> None:
+    """Write the maps of frame `number` of a video, in one of :data:`MAP_KINDS`; each file whole or not at all.
+
+    ``npz``: ``000000.npz`` with ``disparity`` (float32 px, NaN where there is none), ``confidence`` (float32 in
+    [0, 1]), ``reason`` (uint8) and ``format``. To :func:`~scotopic.io.read_disparity` it is like any disparity map.
+    ``pfm``: ``000000-disparity.pfm`` (+inf where there is none), ``000000-confidence.pfm`` and ``000000-reason.png``.
+    """
+    name = f"{number:06d}"
+    if kind == "npz":
+        maps = {"disparity": disparity, "confidence": confidence, "reason": reason}
+        write_npz(folder / f"{name}.npz", maps, NPZ_FORMAT)
+    elif kind == "pfm":
+        write_disparity(folder / f"{name}-disparity.pfm", disparity)
+        write_pfm(folder / f"{name}-confidence.pfm", confidence)
+        write_png(folder / f"{name}-reason.png", reason)
+
+
+def frame_map_files(folder: Path) -> list[str]:
+    """Return the names of the files in a folder that :func:`write_frame_maps` has written, in order."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if _MAP_NAME.fullmatch(path.name))
