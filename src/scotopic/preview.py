@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,6 +174,8 @@ def _compose(
     panels: Sequence[tuple[str, Picture]], headline: str, facts: Sequence[Sequence[str]], ends: Range | None = None
 ) -> Rgb:
     """Set titled pictures of one size in a row, or a column if they are wide, with text below and a color bar."""
+    import cv2
+
     height, width = panels[0][1].shape[:2]
     stacked = len(panels) * width > _STACK_ABOVE * height
     across, down = (1, len(panels)) if stacked else (len(panels), 1)
@@ -196,9 +198,15 @@ def _compose(
         x = gap + (0 if stacked else k) * (cell[0] + gap)
         y = top + (k if stacked else 0) * (cell[1] + top)
         font.write(canvas, title, (x, y - font.line // 2 - 2), _TEXT_COLOR)
-        canvas[y : y + shown[1], x : x + shown[0]] = _resize(picture, shown)
-    if ends is not None:  # the last panel is a disparity map
-        _draw_bar(canvas, (x + cell[0] + gap, y), (gap, cell[1]), ends, ticks, font)
+        how = cv2.INTER_AREA if shown[0] < width else cv2.INTER_NEAREST
+        canvas[y : y + shown[1], x : x + shown[0]] = cv2.resize(as_rgb(picture), shown, interpolation=how)
+    if ends is not None:  # a bar from low (bottom) to high beside the last panel, which is a disparity map
+        x += cell[0] + gap
+        canvas[y : y + cell[1], x : x + gap] = turbo(np.linspace(1, 0, cell[1])[:, None])
+        for label, value in ticks.items():
+            level = y + round((ends[1] - value) / (ends[1] - ends[0]) * (cell[1] - 1))
+            canvas[level, x + gap : x + gap + gap // 3] = _TEXT_COLOR
+            font.write(canvas, label, (x + gap + gap // 2, level), _TEXT_COLOR)
     for row, line in enumerate(lines):
         x, middle = gap, panels_height + gap + row * font.line + font.line // 2
         for phrase in line:
@@ -215,13 +223,6 @@ def _shown_size(size: tuple[int, int], room: tuple[float, float]) -> tuple[int, 
         factor = min(math.floor(scale), math.ceil(_SMALLEST_SIDE / max(size)))
         return size[0] * factor, size[1] * factor
     return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
-
-
-def _resize(picture: Picture, size: tuple[int, int]) -> NDArray[Any]:
-    import cv2
-
-    shrinks = size[0] < picture.shape[1]
-    return np.asarray(cv2.resize(as_rgb(picture), size, interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_NEAREST))
 
 
 def _wrap(phrases: Sequence[str], room: int, font: _Font) -> list[list[str]]:
@@ -250,16 +251,3 @@ def _ticks(ends: Range, most: int) -> dict[str, float]:
                 return found
             found = {f"{k * step:.{max(-exponent, 0)}f} px": k * step for k in multiples}
     return found
-
-
-def _draw_bar(
-    canvas: Rgb, corner: tuple[int, int], size: tuple[int, int], ends: Range, ticks: dict[str, float], font: _Font
-) -> None:
-    """Draw the color map from low (bottom) to high, with ticks labeled in px."""
-    x, y = corner
-    width, height = size
-    canvas[y : y + height, x : x + width] = turbo(np.linspace(1, 0, height)[:, None])
-    for label, value in ticks.items():
-        level = y + round((ends[1] - value) / (ends[1] - ends[0]) * (height - 1))
-        canvas[level, x + width : x + width + width // 3] = _TEXT_COLOR
-        font.write(canvas, label, (x + width + width // 2, level), _TEXT_COLOR)

@@ -71,7 +71,7 @@ def viewer_state(session: Session) -> dict[str, Any]:
         "width": width,
         "height": height,
         "ends": [f"{end:.1f} px" for end in match_colors(outcome.match, outcome.truth)],
-        "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present if kind in REASONS],
+        "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present],
         "focal": outcome.calibration.fx,
         "geometry": (
             f"focal length {outcome.calibration.fx:.0f} px, baseline {outcome.calibration.baseline:.3g} m "

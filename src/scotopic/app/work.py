@@ -172,8 +172,7 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
         depth = float(depth_from_disparity(found.disparity_all[at], here)[0, 0])
         parts += [f"disparity {value:.2f} px", f"depth {depth:.3g} m" if math.isfinite(depth) else "no depth"]
     else:
-        name = pictures.REASONS[reason][0] if reason in pictures.REASONS else reason.name.lower().replace("_", " ")
-        parts.append(f"no disparity: {name}")
+        parts.append(f"no disparity: {pictures.REASONS[reason][0]}")
     parts.append(f"confidence {float(found.confidence[at][0, 0]):.2f}")
     if outcome.truth is not None and np.isfinite(outcome.truth[at]).all():
         parts.append(f"truth {float(outcome.truth[at][0, 0]):.2f} px")

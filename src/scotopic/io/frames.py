@@ -91,15 +91,6 @@ class StereoFrames:
 
     With ``shortest`` they stop at the end of the shorter view; else views of different length are an
     :class:`InputError`, as are views without frame ``start`` and first frames that differ in size.
-
-    Attributes
-    ----------
-    first
-        The first pair, read ahead to learn the size.
-    shape
-        Of every frame, ``(height, width, channels)``.
-    total
-        How many pairs there will be; ``None`` if unknown.
     """
 
     def __init__(
@@ -117,13 +108,13 @@ class StereoFrames:
             if view.total is not None and start >= view.total + view.slack:
                 raise InputError(f"start={start} is past the last frame of {view.title}, {view.total - 1}. Lower it.")
         ends = totals + ([] if self._stop is None else [self._stop])
-        self.total = max(min(ends) - start, 1) if ends else None
+        self.total = max(min(ends) - start, 1) if ends else None  #: how many pairs there will be, if known
         self._left, self._right = left.read(start), right.read(start)
         frames = self._next(start)
         if frames is None:
             raise InputError(f"{left.title} and {right.title} have no frame {start} in common. Lower start.")
-        self.first = self._check_size(start, frames, _shape(frames[0]))
-        self.shape = _shape(frames[0])
+        self.shape = _shape(frames[0])  #: of every frame, ``(height, width, channels)``
+        self.first = self._check_size(start, frames)  #: the first pair, read ahead to learn the size
 
     def __iter__(self) -> Iterator[tuple[Frame, Frame]]:
         """Yield the pairs, once."""
@@ -131,7 +122,7 @@ class StereoFrames:
         for number in itertools.count(self.start + 1):
             if number == self._stop or (pair := self._next(number)) is None:
                 return
-            yield self._check_size(number, pair, self.shape)
+            yield self._check_size(number, pair)
 
     def _next(self, number: int) -> tuple[Frame, Frame] | None:
         frames = next(self._left, None), next(self._right, None)
@@ -145,14 +136,12 @@ class StereoFrames:
             )
         return frames[0], frames[1]
 
-    def _check_size(
-        self, number: int, pair: tuple[Frame, Frame], expected: tuple[int, int, int]
-    ) -> tuple[Frame, Frame]:
+    def _check_size(self, number: int, pair: tuple[Frame, Frame]) -> tuple[Frame, Frame]:
         for view, frame in zip((self.left, self.right), pair, strict=True):
-            if _shape(frame) != expected:
+            if _shape(frame) != self.shape:
                 raise InputError(
                     f"Frame {number} of {view.title} has {_describe(_shape(frame))}, but the first frame of "
-                    f"{self.left.title} has {_describe(expected)}. All frames must have one size and kind."
+                    f"{self.left.title} has {_describe(self.shape)}. All frames must have one size and kind."
                 )
         return pair
 
