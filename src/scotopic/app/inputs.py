@@ -199,12 +199,6 @@ def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
     return replace(pair, left=to_uint8(noisy[0]), right=to_uint8(noisy[1]), about={**pair.about, "noise": noise})
 
 
-def suggest_options(source: str) -> tuple[bool, int | None]:
-    """Return whether to simulate noise on a source, and its max_disparity (``None`` for the method's default)."""
-    room = ROOMS.get(source)
-    return (True, room.max_disparity) if room else (False, None)
-
-
 def thumbnails(session: Session, source: str) -> list[tuple[str, NDArray[np.uint8]]]:
     """Return title and 8-bit pixels of the views of a source that are there."""
     if source in ROOMS:

@@ -134,29 +134,14 @@ def _describe_image(image: NDArray[np.float32]) -> dict[str, Any]:
 
 def info(quiet: options.Quiet = False, as_json: options.Json = False) -> None:
     """Show versions, CPUs and threads, devices, presets, and where compiled kernels are kept."""
+    import cv2
+    import numba
     from rich.table import Table
     from rich.text import Text
 
-    facts = _collect_facts()
-    presets = {
-        name: ", ".join(f"{key}={value}" for key, value in changes.items()) or "the published method, unchanged"
-        for name, changes in facts["presets"].items()
-    }
-    table = Table(box=None, show_header=False)
-    for name, value in {**facts, "presets": presets}.items():
-        lines = [f"{key}: {inner}" for key, inner in value.items()] if isinstance(value, dict) else value
-        text = "\n".join(lines) if isinstance(lines, list) else str(lines)
-        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
-    print_result(facts, [table], quiet, as_json)
-
-
-def _collect_facts() -> dict[str, Any]:
-    import cv2
-    import numba
-
     from scotopic import __version__
 
-    return {
+    facts: dict[str, Any] = {
         "scotopic": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -169,6 +154,16 @@ def _collect_facts() -> dict[str, Any]:
         "presets": {name: _differences(settings) for name, settings in PRESETS.items()},
         "kernel_cache": cache_folders(),
     }
+    presets = {
+        name: ", ".join(f"{key}={value}" for key, value in changes.items()) or "the published method, unchanged"
+        for name, changes in facts["presets"].items()
+    }
+    table = Table(box=None, show_header=False)
+    for name, value in {**facts, "presets": presets}.items():
+        lines = [f"{key}: {inner}" for key, inner in value.items()] if isinstance(value, dict) else value
+        text = "\n".join(lines) if isinstance(lines, list) else str(lines)
+        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
+    print_result(facts, [table], quiet, as_json)
 
 
 def _availability(device: str) -> str:

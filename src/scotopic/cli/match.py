@@ -27,8 +27,7 @@ from scotopic.io import claim_file, image_title, write_disparity, write_submissi
 from scotopic.io.submission import submission_files
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
-from scotopic.sensor import Recording, read_recording
-from scotopic.sensor.response import Response
+from scotopic.sensor import read_recording
 from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.warmup import warmed
 
@@ -75,7 +74,11 @@ def match(
     """
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
-    _check_calibration(calib, [option for option, is_given in needing.items() if is_given])
+    if len(calib) > 2:
+        raise SettingsError(f"--calib is given {len(calib)} times. Give one file, or one for each camera.")
+    if any(needing.values()) and not calib:
+        option = next(option for option, is_given in needing.items() if is_given)
+        raise SettingsError(f"{option} needs a calibration. Add --calib with its file.")
     _check_formats(formats, settings)
     is_filled = fill or fill_with is not None
     files = [*FILES, *([FILLED_FILE] if is_filled else []), *(DEPTH_FILES if calib else ())]
@@ -87,10 +90,14 @@ def match(
         if ply_file is not None:
             refuse_inputs(ply_file, inputs)
             claim_file(ply_file, overwrite)
-        first, second = (
-            _read(path, side, kind, "srgb" if linearize else None, mosaic, white)
-            for path, side in ((left, "left"), (right, "right"))
-        )
+        recordings = []
+        for path, side in ((left, "left"), (right, "right")):
+            response = "srgb" if linearize else None
+            try:
+                recordings.append(read_recording(path, kind, response=response, color=mosaic, white=white))
+            except InputError as error:
+                raise InputError(f"{side} image {error}") from error
+        first, second = recordings
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
         check_pair(first.image, second.image, settings.junctions.patch_size, names=names)
         views = first.image, second.image
@@ -129,21 +136,6 @@ def describe_match(result: Match) -> str:
     rest = ", ".join(reasons_in_words(result.reason))
     seconds = sum(result.timings.values())
     return f"coverage {100 * result.coverage:.1f} % in {seconds:.1f} s" + (f"; left out: {rest}" if rest else "")
-
-
-def _read(path: Path, side: str, kind: str, response: Response | None, mosaic: str, white: float | None) -> Recording:
-    """Read one view, whatever recorded it; an error says which view it is."""
-    try:
-        return read_recording(path, kind, response=response, color=mosaic, white=white)
-    except InputError as error:
-        raise InputError(f"{side} image {error}") from error
-
-
-def _check_calibration(calib: Sequence[Path], needing: Sequence[str]) -> None:
-    if len(calib) > 2:
-        raise SettingsError(f"--calib is given {len(calib)} times. Give one file, or one for each camera.")
-    if needing and not calib:
-        raise SettingsError(f"{needing[0]} needs a calibration. Add --calib with its file.")
 
 
 def _check_formats(formats: Sequence[str], settings: Settings) -> None:

@@ -177,16 +177,11 @@ def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
             for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
                 for code in (_NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL):
                     if code not in found and code in page.tags:
-                        found[code] = _as_numbers(page.tags[code])
+                        numbers = np.atleast_1d(np.asarray(page.tags[code].value, np.float64))
+                        if page.tags[code].dtype in _RATIONALS:  # numerator, denominator, numerator, ...
+                            numbers = numbers[::2] / np.where(numbers[1::2] == 0, np.nan, numbers[1::2])
+                        found[code] = numbers
     except Exception as error:  # a broken file can make tifffile's parser raise anything
         reason = getattr(error, "strerror", None) or f"it is not a DNG file, or it is damaged ({error!s:.100})"
         raise InputError(f"{os.fspath(path)!r} cannot be read: {reason}.") from error
     return found
-
-
-def _as_numbers(tag: Any) -> NDArray[np.float64]:
-    """Return the numbers of a tag. tifffile gives fractions as numerator, denominator, numerator, ..."""
-    values = np.atleast_1d(np.asarray(tag.value, np.float64))
-    if tag.dtype in _RATIONALS:
-        return values[::2] / np.where(values[1::2] == 0, np.nan, values[1::2])
-    return values

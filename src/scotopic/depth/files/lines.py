@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scotopic.depth.calibration import UNITS, Calibration, Camera, Matrix, Rig
+from scotopic.depth.calibration import UNITS, Calibration, Camera, Matrix, Rig, intrinsics
 from scotopic.errors import InputError
 from scotopic.io.input_file import read_input_file
 
@@ -158,10 +158,7 @@ def read_middlebury(file: TextFile) -> tuple[Calibration, float | None]:
         doffs = between if doffs is None else doffs
     width, height = file.size(found)
     calibration = Calibration(
-        fx=float(left[0, 0]),
-        fy=float(left[1, 1]),
-        cx=float(left[0, 2]),
-        cy=float(left[1, 2]),
+        **intrinsics(left),
         baseline=file.number("baseline", found["baseline"]) * UNITS["mm"],
         doffs=float(doffs or 0.0),
         width=width,
