@@ -99,10 +99,8 @@ def comparison(session: Session, rows: Sequence[work.Row]) -> str:
         kind: f"{row.name}: coverage {100 * row.coverage:.1f} %"
         for kind, row in (("disparity", ours), ("sgbm", theirs))
     }
-    table, note = (
-        "",
-        "SGBM gets the same noisy pair, the same range and OpenCV's advised settings (block 5, its filters on).",
-    )
+    table = ""
+    note = "SGBM gets the same noisy pair, the same range and OpenCV's advised settings (block 5, its filters on)."
     if ours.score is not None:
         panels["truth"] = "True disparity, in the same colors"
         table = _table(rows)

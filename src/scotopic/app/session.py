@@ -44,18 +44,13 @@ class Job:
     """One run of the matcher, which can be cancelled."""
 
     def __init__(self) -> None:
-        self._stop = threading.Event()
+        self.cancelled = False
         self.stages: tuple[str, ...] = ()  #: names of the run's stages in order, once they are known
         self.stage, self.share = "waiting", 0.0  #: the stage that runs, and the share of it that is done
 
     def cancel(self) -> None:
         """Stop the work at its next report of progress."""
-        self._stop.set()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether it was cancelled."""
-        return self._stop.is_set()
+        self.cancelled = True
 
     @property
     def total_share(self) -> float:

@@ -29,12 +29,8 @@ CODECS = (("mp4v", ".mp4"), ("MJPG", ".avi"))
 class VideoFile:
     """A video file; raises :class:`InputError` if it is missing or OpenCV cannot decode it.
 
-    Attributes
-    ----------
-    total, fps
-        Number of frames, and frames per second; each ``None`` if the file does not say.
-    slack
-        By how much `total` may be wrong: in files that do not count their frames it follows from duration and rate.
+    `total` frames and `fps` are ``None`` if the file does not say. `total` may be wrong by `slack`: in files that do
+    not count their frames it follows from duration and rate.
     """
 
     def __init__(self, path: Path) -> None:
