@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.app.session import Limits, Map, Session, View
-from scotopic.demo.scene import Scene, render_scene
+from scotopic.demo import Scene, render_scene
 from scotopic.depth import Calibration, check_rectified, read_calibration, rectify
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
