@@ -14,12 +14,12 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from scotopic.junctions import on_cuda as fitting
-from scotopic.matching import View
-from scotopic.matching import on_cuda as matching
 
-from scotopic.settings import make_settings
-from scotopic.stages.junctions.fit import fit_fields, plain_map
+from scotopic.backends import cuda_backend
+from scotopic.settings import JunctionMatchingSettings, make_settings
+from scotopic.stages.junctions.fit import bin_planes, fit_fields, to_planes
+from scotopic.stages.patch_costs import build_patch_costs, make_view, scale_costs
+from scotopic.stages.sgm import jump_penalties
 
 # Floating-point operations of one pixel evaluation, counted in the kernels (RGB): four lines, two soft steps, sums.
 SEARCH_FLOP, COUPLED_FLOP = 72, 83
@@ -83,11 +83,12 @@ def ceilings() -> dict[str, float]:
 def time_kernels(left: Any, right: Any, preset: str, disparities: int) -> dict[str, Any]:
     """Time every kernel of a preset on one pair, both views in a launch, with the share of the ceilings it reaches."""
     settings = make_settings(preset, max_disparity=disparities)
-    fit = settings.junctions
+    assert isinstance(settings, JunctionMatchingSettings)
+    backend, fit, matching = cuda_backend(), settings.junctions, settings.matching
     images = [torch.as_tensor(image, device="cuda").float() / 255 for image in (left, right)]
-    planes = fitting.to_planes(images, fit)
-    small = fitting.binned(planes, fit.binning) if fit.binning > 1 else planes
-    field = fitting.Field(small, fit)
+    planes = to_planes(backend, images, fit)
+    small = bin_planes(backend, planes, fit.binning) if fit.binning > 1 else planes
+    field = backend.new_fit(small, fit)
     field.search(0.0, 0.0)
     field.rebuild(0, 0.0, 0.0)
     start = field.parameters.clone()
@@ -115,19 +116,19 @@ def time_kernels(left: Any, right: Any, preset: str, disparities: int) -> dict[s
             lambda: field.draw(), small[:, 0].numel() * reach**2, MAPS_FLOP, image_bytes + map_bytes
         ),
     }  # fmt: skip
-    fields = fit_fields(images, fit, device="cuda")
-    views = [View(i, f, plain_map(i, f.parameters, fit, device="cuda")) for i, f in zip(images, fields, strict=True)]
+    fields = fit_fields(backend, images, fit)
+    views = [make_view(backend, image, field) for image, field in zip(images, fields, strict=True)]
     cells = fields[0].parameters[..., 0].numel() * disparities
     for view, other, name in ((*views, "left"), (*reversed(views), "right")):
         volume_bytes = 4 * cells
         rows[f"costs {name}"] = (
-            lambda v=view, o=other, n=name: matching.cost_volume(v, o, settings.matching, is_left=n == "left"),
+            lambda v=view, o=other, n=name: build_patch_costs(backend, v, o, matching, is_left=n == "left"),
             cells * fit.patch_size**2 * planes.shape[1], COST_FLOP, volume_bytes + image_bytes,
         )  # fmt: skip
-    scaled = matching.scale_volume(matching.cost_volume(*views, settings.matching, is_left=True), settings.matching)
-    penalties = matching.jump_penalties(fields[0], settings.matching)
+    scaled = scale_costs(backend, build_patch_costs(backend, *views, matching, is_left=True), matching)
+    penalties = jump_penalties(backend, fields[0], matching)
     rows["paths, 8 directions"] = (
-        lambda: matching.aggregate(scaled, penalties, settings.matching),
+        lambda: backend.aggregate(scaled, penalties, matching.p1),
         8 * cells,
         6,
         cells * (8 * 2 + 2 * 8 * 4),

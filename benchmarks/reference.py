@@ -17,28 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scenes import ReferenceScene, load_reference, reference_folder
-from scotopic.junctions.on_cpu import draw_maps, to_planes
-from scotopic.matching import (
-    View,
-    aggregate,
-    check_views,
-    cost_volume,
-    jump_penalties,
-    scale_volume,
-    select,
-    spread_over_pixels,
-)
 from speed import commit, machine
 
 import scotopic
+from scotopic.backends import cpu_backend
 from scotopic.evaluation.metrics import score
 from scotopic.io import as_image
-from scotopic.settings import JunctionSettings, MatchingSettings
-from scotopic.stages.junctions.fit import Junctions, fit_junctions, plain_map
+from scotopic.settings import JunctionSettings, PatchMatchingSettings
+from scotopic.stages.consistency import average_over_patches, check_views
+from scotopic.stages.junctions.fit import Junctions, to_planes
 from scotopic.stages.junctions.geometry import objective
 from scotopic.stages.junctions.reference import cut_patches
+from scotopic.stages.patch_costs import View, build_patch_costs, make_view, scale_costs
+from scotopic.stages.sgm import jump_penalties
 
-MATCHING = MatchingSettings(max_disparity=128)
+BACKEND = cpu_backend()
+MATCHING = PatchMatchingSettings(max_disparity=128)
 COLUMNS = (
     "coverage_percent",
     "W19 EPE",
@@ -52,18 +46,13 @@ COLUMNS = (
 )
 
 
-def view_of(image: NDArray[np.float32], field: Junctions) -> View:
-    """Return a view for the matching."""
-    return View(image, field, plain_map(image, field.parameters, field.settings, device="cpu"))
-
-
-def patch_disparities(views: dict[str, View]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def patch_disparities(views: dict[str, View[np.ndarray]]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return disparity and margin of every patch of both views."""
     found = {}
     for side, other in (("left", "right"), ("right", "left")):
-        raw = cost_volume(views[side], views[other], MATCHING, is_left=side == "left")
-        total = aggregate(scale_volume(raw, MATCHING), jump_penalties(views[side].junctions, MATCHING), MATCHING)
-        found[side] = select(total, MATCHING)
+        raw = build_patch_costs(BACKEND, views[side], views[other], MATCHING, is_left=side == "left")
+        penalties = jump_penalties(BACKEND, views[side].junctions, MATCHING)
+        found[side] = BACKEND.select(BACKEND.aggregate(scale_costs(BACKEND, raw, MATCHING), penalties, MATCHING.p1))
     return found
 
 
@@ -74,10 +63,10 @@ def compare_from_parameters(scene: ReferenceScene) -> dict[str, Any]:
     for side in ("left", "right"):
         image = as_image(getattr(scene, side), side)
         parameters = scene.parameters[side]
-        planes = to_planes([image], settings)  # whole patches, all of these images
-        (boundaries,), (colors,) = draw_maps(planes, parameters[None], planes, 0.0, settings)
+        planes = to_planes(BACKEND, [image], settings)  # whole patches, all of these images
+        (boundaries,), (colors,) = BACKEND.draw_maps(planes, parameters[None], planes, 0.0, settings)
         colors = np.ascontiguousarray(np.moveaxis(colors, 0, -1))
-        views[side] = view_of(image, Junctions(parameters, boundaries, colors, settings))
+        views[side] = make_view(BACKEND, image, Junctions(parameters, boundaries, colors, settings))
         rows[side] = {"boundary_error": float(np.abs(boundaries - scene.boundaries[side]).max())}
     for side, (disparity, _) in patch_disparities(views).items():
         rows[side]["equal_patches_percent"] = float(100 * (disparity == scene.patch_disparity[side]).mean())
@@ -94,7 +83,7 @@ def end_to_end(scene: ReferenceScene, preset: str) -> dict[str, Any]:
     """Run a preset on a scene: its errors with coverage, and its data term beside the published one."""
     settings = scotopic.make_settings(preset).junctions
     images = {side: as_image(getattr(scene, side), side) for side in ("left", "right")}
-    fields = {side: fit_junctions(image, settings) for side, image in images.items()}
+    fields = {side: scotopic.fit_junctions(image, settings) for side, image in images.items()}
     result = scotopic.match(
         images["left"], images["right"], preset, junctions=(fields["left"], fields["right"]), max_disparity=128
     )
@@ -116,9 +105,9 @@ def published_errors(scene: ReferenceScene) -> dict[str, float]:
     """Score the published patch disparities and boundaries, by the same metric."""
     settings = JunctionSettings()
     shape = scene.truth.shape
-    left, right = (spread_over_pixels(scene.patch_disparity[s], shape, settings) for s in ("left", "right"))
+    left, right = (average_over_patches(BACKEND, scene.patch_disparity[s], shape, settings) for s in ("left", "right"))
     nothing = np.zeros(shape, np.float32)
-    checked = check_views(left, right, nothing, scene.boundaries["left"], scene.boundaries["right"], MATCHING)
+    checked = check_views(BACKEND, left, right, nothing, scene.boundaries["left"], scene.boundaries["right"], MATCHING)
     return errors_of(np.where(checked.reason == scotopic.Reason.OK, left, np.nan), scene)
 
 

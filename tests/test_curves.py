@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import reference_scene
-from scotopic.matching import spread_over_pixels
 
+from scotopic.backends import cpu_backend
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import score
 from scotopic.settings import JunctionSettings
+from scotopic.stages.consistency import average_over_patches
 
 NAN = np.nan
 
@@ -301,7 +302,7 @@ def test_the_coverage_of_another_map_is_met_exactly(size: int, data: st.DataObje
 @pytest.mark.reference
 def test_on_a_published_scene_curve_and_matched_coverage_say_the_same() -> None:
     scene = reference_scene("middlebury", "Motorcycle")
-    dense = spread_over_pixels(scene.patch_disparities["left"], scene.truth.shape, JunctionSettings())
+    dense = average_over_patches(cpu_backend(), scene.patch_disparities["left"], scene.truth.shape, JunctionSettings())
     confidence = scene.boundaries["left"]
 
     curve = risk_coverage(dense, confidence, scene.truth, 19, points=20)

@@ -74,16 +74,16 @@ def test_the_filter_is_that_of_the_definition(
 @on_devices("size, stride", [(8, 2), (4, 2), (4, 4)], [(4, 2)])
 def test_the_most_similar_patches_are_found(device: str, size: int, stride: int) -> None:
     shape, tables = ((20, 28), patch_filter(16, 5, size, stride)) if device == "cpu" else (
-        (8, 12), patch_filter(4, 2, size, stride)
+        (2 * size, 3 * size), patch_filter(4, 2, size, stride)
     )  # fmt: skip
     pilot = noisy(stripes(*shape), 0.03)
     planes = np.ascontiguousarray(np.moveaxis(pilot, -1, 0))
     tops, lefts = (np.arange(0, length - size + 1, stride) for length in shape)
 
     if device == "cpu":
-        from scotopic.backends.cpu.evidence_kernels import find_groups
+        from scotopic.backends.cpu.evidence_kernels import make_find_groups
 
-        found = find_groups(planes, tops, lefts, size, tables.count, tables.reach)
+        found = make_find_groups(size)(planes, tops, lefts, tables.count, tables.reach)
     else:
         from scotopic.backends.cuda.evidence import _find_groups
 

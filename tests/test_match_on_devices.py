@@ -123,7 +123,7 @@ def test_best_finds_on_a_gpu_what_it_finds_on_the_cpu(device: str, is_fitted: bo
     pair = random_pair(*sized(device, (90, 121), small), channels, disparity=4)
     chosen: dict[str, Any] = {"full_size_snr": full_size_snr, **sized(device, {"max_disparity": 16}, FEW)}
     if is_fitted:
-        chosen |= sized(device, {}, ONE_STEP)
+        chosen |= ONE_STEP  # more steps drift apart: the fit is not convex
     else:
         settings = scotopic.make_settings("best", patch_size=8, stride=4).junctions
         chosen["junctions"] = tuple(random_junctions(image, settings, seed) for seed, image in enumerate(pair))

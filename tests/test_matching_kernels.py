@@ -292,14 +292,14 @@ def test_a_jump_costs_p2_everywhere_when_it_is_fixed_and_never_less_than_its_flo
     junctions = make_view(20, 20, seed=6).junctions
     junctions.boundary_map[:] = 1
 
-    np.testing.assert_array_equal(
-        matching.run(jump_penalties, junctions, PatchMatchingSettings(adaptive_p2=False)), 200
-    )
-    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings()), 50)  # 200 e^-2 = 27
-    np.testing.assert_array_equal(matching.run(jump_penalties, junctions, PatchMatchingSettings(p2_min=0)), 27)
-    np.testing.assert_array_equal(
-        matching.run(jump_penalties, junctions, PatchMatchingSettings(p2=400, p2_decay=1.0)), 147
-    )
+    for options, expected in (
+        ({"adaptive_p2": False}, 200),
+        ({}, 50),  # 200 e^-2 = 27
+        ({"p2_min": 0}, 27),
+        ({"p2": 400, "p2_decay": 1.0}, 147),
+    ):
+        penalties = matching.run(jump_penalties, junctions, PatchMatchingSettings(**options))
+        np.testing.assert_array_equal(penalties, expected)
 
 
 @pytest.mark.parametrize(

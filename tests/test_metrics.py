@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import SCENES, reference_scene
-from scotopic.matching import Reason, check_views, spread_over_pixels
 
+from scotopic.backends import cpu_backend
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.metrics import (
     edge_distance,
@@ -20,7 +20,8 @@ from scotopic.evaluation.metrics import (
     score,
     window_error,
 )
-from scotopic.settings import JunctionSettings, MatchingSettings
+from scotopic.settings import JunctionSettings, PatchMatchingSettings
+from scotopic.stages.consistency import Reason, average_over_patches, check_views
 
 NAN = np.nan
 
@@ -386,14 +387,17 @@ def test_the_published_results_score_as_published(data_set: str, name: str) -> N
     scene = reference_scene(data_set, name)
     shape = scene.truth.shape
     left, right = (
-        spread_over_pixels(scene.patch_disparities[side], shape, JunctionSettings()) for side in ("left", "right")
+        average_over_patches(cpu_backend(), scene.patch_disparities[side], shape, JunctionSettings())
+        for side in ("left", "right")
     )
     boundaries = scene.boundaries["left"]
     undecided = boundaries == np.float32(np.float16(0.1))
     nothing = np.zeros(shape, np.float32)
 
     def kept(boundaries: np.ndarray) -> np.ndarray:
-        checked = check_views(left, right, nothing, boundaries, scene.boundaries["right"], MatchingSettings())
+        checked = check_views(
+            cpu_backend(), left, right, nothing, boundaries, scene.boundaries["right"], PatchMatchingSettings()
+        )
         return np.equal(checked.reason, Reason.OK)
 
     surely, perhaps = kept(boundaries), kept(np.where(undecided, 1.0, boundaries)) & undecided

@@ -57,7 +57,7 @@ def match_junctions(
         fields = given or fit_fields(backend, images, settings.junctions, report)
         views = [make_view(backend, image, field) for image, field in zip(images, fields, strict=True)]
 
-    disparities, margins = [], []
+    disparities, margins = [], []  # at each pixel
     for k, view in enumerate(views):
         with clock.stage(COSTS[k]) as report:
             raw = build_patch_costs(backend, view, views[1 - k], matching, is_left=k == 0, progress=report)
@@ -67,9 +67,10 @@ def match_junctions(
             totals = backend.aggregate(costs, jump_penalties(backend, view.junctions, matching), matching.p1)
             best, margin = backend.select(totals)
             del costs, totals
-            best = best + matching.min_disparity
-            disparities.append(average_over_patches(backend, best, shape, settings.junctions))
-            margins.append(average_over_patches(backend, margin, shape, settings.junctions))
+            found = backend.xp.stack([best + matching.min_disparity, margin])
+            disparity, margin = average_over_patches(backend, found, shape, settings.junctions)
+            disparities.append(disparity)
+            margins.append(margin)
 
     with clock.stage(CONSISTENCY):
         boundaries = [field.boundary_map for field in fields]

@@ -91,17 +91,18 @@ def average_over_patches(
     Parameters
     ----------
     values
-        Integers, one per patch, ``(rows, columns)``; so the sums are exact.
+        Integers, one per patch, ``(..., rows, columns)``; so the sums are exact.
     shape
         Height and width of the image.
     """
     xp = backend.xp
     total = xp.astype(values, xp.float64)
-    for axis, length in enumerate(shape):
+    for axis, length in ((total.ndim - 2, shape[0]), (total.ndim - 1, shape[1])):
         first, last = patches_over(backend.arange(length), values.shape[axis], settings, xp)
+        weight = 1 / xp.astype(last + 1 - first, xp.float64)
         running = xp.cumulative_sum(total, axis=axis, include_initial=True)
-        weight = xp.reshape(1 / xp.astype(last + 1 - first, xp.float64), (-1, 1) if axis == 0 else (1, -1))
-        total = (xp.take(running, last + 1, axis=axis) - xp.take(running, first, axis=axis)) * weight
+        total = xp.take(running, last + 1, axis=axis) - xp.take(running, first, axis=axis)
+        total = total * (xp.reshape(weight, (-1, 1)) if axis == total.ndim - 2 else weight)
     return xp.astype(total, xp.float32)
 
 

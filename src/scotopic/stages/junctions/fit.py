@@ -137,7 +137,7 @@ def _crop_to_image(backend: Backend[Array], planes: Array, height: int, width: i
     return backend.contiguous(backend.xp.permute_dims(planes[:, :height, :width], (1, 2, 0)))
 
 
-def _bin(backend: Backend[Array], planes: Array, binning: int) -> Array:
+def bin_planes(backend: Backend[Array], planes: Array, binning: int) -> Array:
     """Return planes with ``binning x binning`` pixels averaged."""
     views, channels, height, width = planes.shape
     blocks = (views, channels, height // binning, binning, width // binning, binning)
@@ -159,7 +159,7 @@ class _Fit(Generic[Array]):
 
 def _fit_tiles(backend: Backend[Array], planes: Array, settings: JunctionSettings, report: Share) -> _Fit[Array]:
     """Fit the whole grid, tile by tile. Without refinement patches are independent and tiles change nothing."""
-    small = _bin(backend, planes, settings.binning) if settings.binning > 1 else planes
+    small = bin_planes(backend, planes, settings.binning) if settings.binning > 1 else planes
     size, stride = settings.patch_size // settings.binning, settings.stride // settings.binning
     rows, columns = ((length - size) // stride + 1 for length in small.shape[2:])
     margin = settings.tile_margin if settings.refine_steps else 0
