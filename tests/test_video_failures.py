@@ -189,7 +189,7 @@ def test_a_video_that_was_cut_short_is_matched_up_to_the_frame_that_is_named(cop
 def test_a_disk_that_fills_up_leaves_what_was_saved(
     source: Path, matched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from scotopic.io.frame_maps import write_frame_maps
+    from scotopic.io.frames import write_frame_maps
 
     def write(folder: Path, number: int, *rest: Any) -> None:
         if number >= 2:

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from scotopic.api import Matcher, fit_junctions, match
-from scotopic.demo.scene import render_scene
+from scotopic.demo import render_scene
 from scotopic.errors import ScotopicError
 from scotopic.result import Match, Reason
 from scotopic.sensor import simulate, simulate_pair

@@ -47,16 +47,10 @@ def color_scale(count: int) -> Rgb:
 
 
 def colorize(disparity: NDArray[np.floating], ends: Range, background: Rgb | Color = NO_VALUE) -> Rgb:
-    """Return a disparity map in color.
+    """Return a disparity map ``(H, W)`` px, not finite where there is none, in color.
 
-    Parameters
-    ----------
-    disparity
-        ``(H, W)`` px, not finite where there is none.
-    ends
-        The color range (:func:`color_range`).
-    background
-        What pixels without a disparity show: a picture of the same size, or one color.
+    `ends` is the color range (:func:`color_range`); `background` is what pixels without a disparity show, a picture of
+    the same size or one color.
     """
     known = np.isfinite(disparity)
     low, high = bar_range(ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ Picture = NDArray[np.uint8]  #: ``(H, W, 3)`` RGB, or ``(H, W)`` gray where it s
 
 _TEXT_COLOR: Color = (235, 236, 240)
 _SMALL_PRINT: Color = (165, 170, 180)
+_FACES = (0, 2)  # OpenCV's FONT_HERSHEY_SIMPLEX, and FONT_HERSHEY_DUPLEX for bold
 
 _LARGEST = (2000, 1400)  # width and height of a preview, about
 _SMALLEST_CELL = (250, 120)  # room for a title, and for a few ticks of the color bar
@@ -50,8 +51,8 @@ def draw_preview(match: Match, truth: NDArray[np.floating] | None = None) -> Rgb
     (H', W', 3) uint8 RGB
         The same bytes for the same match.
     """
-    first, last = _searched(match.settings.matching.for_width(match.disparity.shape[1]))
-    ends = color_range(match.disparity if truth is None else truth, (first, last))
+    first, last = _searched(match.settings.matching, match.disparity.shape[1])
+    ends = match_colors(match, truth)
     background = dim_gray(match.left_colors)
     panels = [
         ("Left image, as recorded", as_picture(match.left_image)),
@@ -80,13 +81,19 @@ def draw_side_by_side(match: Match) -> Rgb:
     The colors are those of :func:`searched_colors`, the same for all frames that were matched with the same settings.
     """
     left = as_rgb(as_picture(match.left_image))
-    ends = color_range(None, _searched(match.settings.matching.for_width(left.shape[1])))
+    ends = color_range(None, _searched(match.settings.matching, left.shape[1]))
     return np.hstack([left, colorize(match.disparity, ends)])
 
 
 def searched_colors(settings: MatchingSettings) -> Range:
     """Return the disparities at the two ends of the color map where its colors span the whole searched range."""
     return bar_range(color_range(None, _searched(settings)))
+
+
+def match_colors(match: Match, truth: NDArray[np.floating] | None = None) -> Range:
+    """Return the color range of a match: that of its true disparity where it is known, else of its own."""
+    searched = _searched(match.settings.matching, match.disparity.shape[1])
+    return color_range(match.disparity if truth is None else truth, searched)
 
 
 def draw_structure(match: Match, boundaries: bool = True) -> Picture:
@@ -98,9 +105,10 @@ def draw_structure(match: Match, boundaries: bool = True) -> Picture:
     return field.render(boundaries)
 
 
-def _searched(settings: MatchingSettings) -> Range:
-    """The first and the last candidate in px."""
-    return float(settings.min_disparity), float((settings.max_disparity or 0) - 1)
+def _searched(settings: MatchingSettings, width: int | None = None) -> Range:
+    """The first and the last candidate in px, in images of this width."""
+    limits = settings if width is None else settings.for_width(width)
+    return float(limits.min_disparity), float((limits.max_disparity or 0) - 1)
 
 
 def as_picture(values: NDArray[np.floating]) -> Picture:
@@ -151,7 +159,7 @@ class _Font:
         """Width of a text in px."""
         import cv2
 
-        return int(cv2.getTextSize(text, self._face(bold), 0.62 * self.scale, 1)[0][0])
+        return int(cv2.getTextSize(text, _FACES[bold], 0.62 * self.scale, 1)[0][0])
 
     def write(self, canvas: Rgb, text: str, at: tuple[int, int], color: Color, bold: bool = False) -> None:
         """Write a text from a column on, its capital letters centered on a row."""
@@ -159,19 +167,15 @@ class _Font:
 
         x, middle = at
         baseline = middle + round(7 * self.scale)
-        cv2.putText(canvas, text, (x, baseline), self._face(bold), 0.62 * self.scale, color, 1, cv2.LINE_AA)
-
-    @staticmethod
-    def _face(bold: bool) -> int:
-        import cv2
-
-        return int(cv2.FONT_HERSHEY_DUPLEX if bold else cv2.FONT_HERSHEY_SIMPLEX)
+        cv2.putText(canvas, text, (x, baseline), _FACES[bold], 0.62 * self.scale, color, 1, cv2.LINE_AA)
 
 
 def _compose(
     panels: Sequence[tuple[str, Picture]], headline: str, facts: Sequence[Sequence[str]], ends: Range | None = None
 ) -> Rgb:
     """Set titled pictures of one size in a row, or a column if they are wide, with text below and a color bar."""
+    import cv2
+
     height, width = panels[0][1].shape[:2]
     stacked = len(panels) * width > _STACK_ABOVE * height
     across, down = (1, len(panels)) if stacked else (len(panels), 1)
@@ -194,9 +198,15 @@ def _compose(
         x = gap + (0 if stacked else k) * (cell[0] + gap)
         y = top + (k if stacked else 0) * (cell[1] + top)
         font.write(canvas, title, (x, y - font.line // 2 - 2), _TEXT_COLOR)
-        canvas[y : y + shown[1], x : x + shown[0]] = _resize(picture, shown)
-    if ends is not None:  # the last panel is a disparity map
-        _draw_bar(canvas, (x + cell[0] + gap, y), (gap, cell[1]), ends, ticks, font)
+        how = cv2.INTER_AREA if shown[0] < width else cv2.INTER_NEAREST
+        canvas[y : y + shown[1], x : x + shown[0]] = cv2.resize(as_rgb(picture), shown, interpolation=how)
+    if ends is not None:  # a bar from low (bottom) to high beside the last panel, which is a disparity map
+        x += cell[0] + gap
+        canvas[y : y + cell[1], x : x + gap] = turbo(np.linspace(1, 0, cell[1])[:, None])
+        for label, value in ticks.items():
+            level = y + round((ends[1] - value) / (ends[1] - ends[0]) * (cell[1] - 1))
+            canvas[level, x + gap : x + gap + gap // 3] = _TEXT_COLOR
+            font.write(canvas, label, (x + gap + gap // 2, level), _TEXT_COLOR)
     for row, line in enumerate(lines):
         x, middle = gap, panels_height + gap + row * font.line + font.line // 2
         for phrase in line:
@@ -213,13 +223,6 @@ def _shown_size(size: tuple[int, int], room: tuple[float, float]) -> tuple[int, 
         factor = min(math.floor(scale), math.ceil(_SMALLEST_SIDE / max(size)))
         return size[0] * factor, size[1] * factor
     return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
-
-
-def _resize(picture: Picture, size: tuple[int, int]) -> NDArray[Any]:
-    import cv2
-
-    shrinks = size[0] < picture.shape[1]
-    return np.asarray(cv2.resize(as_rgb(picture), size, interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_NEAREST))
 
 
 def _wrap(phrases: Sequence[str], room: int, font: _Font) -> list[list[str]]:
@@ -248,16 +251,3 @@ def _ticks(ends: Range, most: int) -> dict[str, float]:
                 return found
             found = {f"{k * step:.{max(-exponent, 0)}f} px": k * step for k in multiples}
     return found
-
-
-def _draw_bar(
-    canvas: Rgb, corner: tuple[int, int], size: tuple[int, int], ends: Range, ticks: dict[str, float], font: _Font
-) -> None:
-    """Draw the color map from low (bottom) to high, with ticks labeled in px."""
-    x, y = corner
-    width, height = size
-    canvas[y : y + height, x : x + width] = turbo(np.linspace(1, 0, height)[:, None])
-    for label, value in ticks.items():
-        level = y + round((ends[1] - value) / (ends[1] - ends[0]) * (height - 1))
-        canvas[level, x + width : x + width + width // 3] = _TEXT_COLOR
-        font.write(canvas, label, (x + width + width // 2, level), _TEXT_COLOR)

@@ -15,6 +15,7 @@ from scotopic.app import work
 from scotopic.app.pictures import REASONS, as_png
 from scotopic.app.routes import session_address
 from scotopic.app.session import Session
+from scotopic.preview import match_colors
 from scotopic.result import Reason
 
 EMPTY = (
@@ -69,8 +70,8 @@ def viewer_state(session: Session) -> dict[str, Any]:
         "threshold": round(session.threshold, 4),
         "width": width,
         "height": height,
-        "ends": [f"{end:.1f} px" for end in work.result_color_range(outcome)],
-        "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present if kind in REASONS],
+        "ends": [f"{end:.1f} px" for end in match_colors(outcome.match, outcome.truth)],
+        "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present],
         "focal": outcome.calibration.fx,
         "geometry": (
             f"focal length {outcome.calibration.fx:.0f} px, baseline {outcome.calibration.baseline:.3g} m "
@@ -98,10 +99,8 @@ def comparison(session: Session, rows: Sequence[work.Row]) -> str:
         kind: f"{row.name}: coverage {100 * row.coverage:.1f} %"
         for kind, row in (("disparity", ours), ("sgbm", theirs))
     }
-    table, note = (
-        "",
-        "SGBM gets the same noisy pair, the same range and OpenCV's advised settings (block 5, its filters on).",
-    )
+    table = ""
+    note = "SGBM gets the same noisy pair, the same range and OpenCV's advised settings (block 5, its filters on)."
     if ours.score is not None:
         panels["truth"] = "True disparity, in the same colors"
         table = _table(rows)

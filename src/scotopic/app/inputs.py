@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.app.session import Limits, Map, Session, View
-from scotopic.demo.scene import Scene, render_scene
+from scotopic.demo import Scene, render_scene
 from scotopic.depth import Calibration, check_rectified, read_calibration, rectify
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
@@ -197,12 +197,6 @@ def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
     noise = {"simulated": True, "photons": request.photons, "read_noise": request.read_noise, "seed": 0}
     # In 8 bits, as the paper's files and those of scotopic simulate are.
     return replace(pair, left=to_uint8(noisy[0]), right=to_uint8(noisy[1]), about={**pair.about, "noise": noise})
-
-
-def suggest_options(source: str) -> tuple[bool, int | None]:
-    """Return whether to simulate noise on a source, and its max_disparity (``None`` for the method's default)."""
-    room = ROOMS.get(source)
-    return (True, room.max_disparity) if room else (False, None)
 
 
 def thumbnails(session: Session, source: str) -> list[tuple[str, NDArray[np.uint8]]]:

@@ -191,10 +191,11 @@ class _Behavior:
         return html.thumbnails(inputs.thumbnails(self._of(request), source))
 
     def _choose_source(self, source: str, request: gr.Request) -> list[Any]:
-        simulated, last = inputs.suggest_options(source)
-        own = gr.update(visible=source == inputs.OWN)
-        noise = SIMULATE if simulated else RECORDED
-        return [own, own, self._show_views(source, request), noise, gr.update(visible=simulated), last]
+        own, views = gr.update(visible=source == inputs.OWN), self._show_views(source, request)
+        room = inputs.ROOMS.get(source)
+        if room is None:
+            return [own, own, views, RECORDED, gr.update(visible=False), None]
+        return [own, own, views, SIMULATE, gr.update(visible=True), room.max_disparity]
 
     def _receiver(self, side: str) -> Callable[[str, Any, gr.Request], list[Any]]:
         def receive(source: str, payload: Any, request: gr.Request) -> list[Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.colormap import NO_VALUE, Color, Range, Rgb, as_rgb, colorize, dim_gray
-from scotopic.preview import as_picture, draw_structure
-from scotopic.result import Match, Reason
+from scotopic.colormap import NO_VALUE, Color, Rgb, as_rgb
+from scotopic.io.images import encoded
+from scotopic.result import Reason
 
 LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
 _ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
@@ -23,11 +23,6 @@ REASONS: dict[Reason, tuple[str, Color]] = {
 }
 
 
-def disparity_picture(disparity: NDArray[np.floating], ends: Range, image: NDArray[np.floating]) -> Rgb:
-    """Draw disparity in color, and the image in dark grays where there is none."""
-    return colorize(disparity, ends, dim_gray(image))
-
-
 def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]) -> Rgb:
     """Draw confidence from dark to bright; what is hidden by the mask loses its color."""
     import cv2
@@ -38,11 +33,6 @@ def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]
     return np.where(kept[..., None], colored, gray)
 
 
-def structure_picture(match: Match, *, boundaries: bool = True) -> Rgb:
-    """Draw the colors that were found in the left view, their contrast stretched, and the boundaries between them."""
-    return as_rgb(draw_structure(match, boundaries))
-
-
 def reason_picture(reason: NDArray[np.uint8]) -> Rgb:
     """Draw why each pixel has a disparity or none, in the colors of :data:`REASONS`."""
     colors = np.full((256, 3), NO_VALUE, np.uint8)
@@ -51,16 +41,9 @@ def reason_picture(reason: NDArray[np.uint8]) -> Rgb:
     return np.asarray(colors[reason])
 
 
-def image_picture(image: NDArray[np.floating]) -> Rgb:
-    """Draw an image as recorded."""
-    return as_rgb(as_picture(image))
-
-
 def as_png(picture: NDArray[np.uint8], *, enlarge: bool = True) -> bytes:
     """Return a picture as a PNG file, of a size for a screen."""
     import cv2
-
-    from scotopic.io.images import encoded
 
     height, width = picture.shape[:2]
     longest = max(height, width)

@@ -31,7 +31,7 @@ def serving(
     on. Temporary files are kept in ``root``, by default a new private folder, which is removed at the end. Raises
     ScotopicError if Gradio is not installed or the address is taken.
     """
-    with _quiet_logs(), Sessions(limits, root) as sessions, _gradio_files_in(sessions.uploads):
+    with Sessions(limits, root) as sessions, _configured(sessions.uploads):
         import_optional("gradio", "app", "the web page")  # reads where to put its files when it is imported
         from scotopic.app.page import build
 
@@ -75,29 +75,20 @@ def _launch(page: Any, sessions: Sessions, host: str, port: int | None) -> str:
 
 
 @contextmanager
-def _gradio_files_in(folder: Path) -> Iterator[None]:
-    """Make Gradio keep its files in our folder and send no statistics."""
+def _configured(folder: Path) -> Iterator[None]:
+    """Make Gradio keep its files in our folder, send no statistics, and not print a line for each request."""
     wanted = {"GRADIO_TEMP_DIR": str(folder), "GRADIO_ANALYTICS_ENABLED": "False"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-
-@contextmanager
-def _quiet_logs() -> Iterator[None]:
-    """Keep one line per request off the terminal."""
     loggers = [logging.getLogger(name) for name in ("httpx", "uvicorn.access")]
-    before = [logger.level for logger in loggers]
+    variables, levels = {name: os.environ.get(name) for name in wanted}, [logger.level for logger in loggers]
+    os.environ.update(wanted)
     for logger in loggers:
         logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
+        for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+        for name, value in variables.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

@@ -44,18 +44,13 @@ class Job:
     """One run of the matcher, which can be cancelled."""
 
     def __init__(self) -> None:
-        self._stop = threading.Event()
+        self.cancelled = False
         self.stages: tuple[str, ...] = ()  #: names of the run's stages in order, once they are known
         self.stage, self.share = "waiting", 0.0  #: the stage that runs, and the share of it that is done
 
     def cancel(self) -> None:
         """Stop the work at its next report of progress."""
-        self._stop.set()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether it was cancelled."""
-        return self._stop.is_set()
+        self.cancelled = True
 
     @property
     def total_share(self) -> float:
@@ -171,7 +166,6 @@ class Sessions:
         self._clock = clock
         self._lock = threading.Lock()
         self._by_key: dict[str, Session] = {}
-        self._by_token: dict[str, Session] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -192,10 +186,9 @@ class Sessions:
         with self._lock:
             now = self._clock()
             idle = [k for k, s in self._by_key.items() if k != key and now - s.last_seen > self.limits.idle_seconds]
-            closing = [self._remove(each) for each in idle]
+            closing = [self._by_key.pop(each) for each in idle]
             if key not in self._by_key:
-                session = Session(self.root / "sessions" / secrets.token_hex(16), last_seen=now)
-                self._by_key[key] = self._by_token[session.token] = session
+                self._by_key[key] = Session(self.root / "sessions" / secrets.token_hex(16))
             found = self._by_key[key]
             found.last_seen = now
         for session in closing:
@@ -205,7 +198,7 @@ class Sessions:
     def by_token(self, token: str) -> Session | None:
         """Return the session that an address names, or ``None``."""
         with self._lock:
-            found = self._by_token.get(token)
+            found = next((session for session in self._by_key.values() if session.token == token), None)
             if found is not None:
                 found.last_seen = self._clock()
             return found
@@ -221,7 +214,7 @@ class Sessions:
     def close(self, key: str) -> None:
         """End a visitor's session, if there is one."""
         with self._lock:
-            session = self._remove(key) if key in self._by_key else None
+            session = self._by_key.pop(key, None)
         if session is not None:
             session.close()
 
@@ -230,8 +223,3 @@ class Sessions:
         for key in list(self._by_key):
             self.close(key)
         shutil.rmtree(self.root, ignore_errors=True)
-
-    def _remove(self, key: str) -> Session:
-        session = self._by_key.pop(key)
-        del self._by_token[session.token]
-        return session

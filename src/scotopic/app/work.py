@@ -18,13 +18,13 @@ from scotopic.api import match
 from scotopic.app import pictures
 from scotopic.app.inputs import Request, prepare_pair
 from scotopic.app.session import Job, Limits, Outcome, Session
-from scotopic.colormap import Range, Rgb, color_range, color_scale
+from scotopic.colormap import Rgb, as_rgb, color_scale, colorize, dim_gray
 from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.pipelines import stage_names
-from scotopic.preview import draw_preview, reasons_in_words
+from scotopic.preview import as_picture, draw_preview, draw_structure, match_colors, reasons_in_words
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, make_settings
@@ -139,10 +139,10 @@ def draw(session: Session, kind: str) -> Rgb:
     sgbm = None if session.sgbm is None else session.sgbm.disparity
     disparity = {"disparity": shown.disparity, "truth": outcome.truth, "sgbm": sgbm}.get(kind)
     if disparity is not None:
-        return pictures.disparity_picture(disparity, result_color_range(outcome), shown.left_colors)
+        return colorize(disparity, match_colors(outcome.match, outcome.truth), dim_gray(shown.left_colors))
     drawers: dict[str, Callable[[], Rgb]] = {
-        "image": lambda: pictures.image_picture(shown.left_image),
-        "structure": lambda: pictures.structure_picture(shown),
+        "image": lambda: as_rgb(as_picture(shown.left_image)),
+        "structure": lambda: as_rgb(draw_structure(shown)),
         "confidence": lambda: pictures.confidence_picture(shown.confidence, shown.mask),
         "reason": lambda: pictures.reason_picture(shown.reason),
         "bar": lambda: color_scale(256),
@@ -150,13 +150,6 @@ def draw(session: Session, kind: str) -> Rgb:
     if kind not in drawers:
         raise InputError(f"This result has no map {kind[:20]!r}. Choose one of {', '.join(MAPS)}.")
     return drawers[kind]()
-
-
-def result_color_range(outcome: Outcome) -> Range:
-    """Return the disparities at the two ends of the colors of a result."""
-    searched = _search_range(outcome)
-    span = float(searched.min_disparity), float((searched.max_disparity or 1) - 1)
-    return color_range(outcome.match.disparity if outcome.truth is None else outcome.truth, span)
 
 
 def _search_range(outcome: Outcome) -> MatchingSettings:
@@ -179,8 +172,7 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
         depth = float(depth_from_disparity(found.disparity_all[at], here)[0, 0])
         parts += [f"disparity {value:.2f} px", f"depth {depth:.3g} m" if math.isfinite(depth) else "no depth"]
     else:
-        name = pictures.REASONS[reason][0] if reason in pictures.REASONS else reason.name.lower().replace("_", " ")
-        parts.append(f"no disparity: {name}")
+        parts.append(f"no disparity: {pictures.REASONS[reason][0]}")
     parts.append(f"confidence {float(found.confidence[at][0, 0]):.2f}")
     if outcome.truth is not None and np.isfinite(outcome.truth[at]).all():
         parts.append(f"truth {float(outcome.truth[at][0, 0]):.2f} px")
@@ -202,7 +194,7 @@ def points(session: Session) -> tuple[NDArray[np.float32], NDArray[np.uint8], in
 
 def _make_cloud(outcome: Outcome) -> PointCloud:
     """Return the points of a result in the colors of its structure: the image itself is mostly noise."""
-    return point_cloud(outcome.match, outcome.calibration, pictures.structure_picture(outcome.match, boundaries=False))
+    return point_cloud(outcome.match, outcome.calibration, as_rgb(draw_structure(outcome.match, boundaries=False)))
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import itertools
 import re
 import signal
 import sys
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -101,9 +100,5 @@ def main() -> None:
     """Run the command line."""
     rest_idle_threads()
     # A request to stop is handled like Ctrl-C, so that no temporary file is left behind.
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     app(prog_name="scotopic")
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)

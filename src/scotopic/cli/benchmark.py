@@ -58,23 +58,20 @@ def benchmark(
 
         def tell(status: Status) -> None:
             nonlocal failed
-            failed += status.last is not None and status.last.error is not None
-            if status.last is None and status.resumed and not quiet:
+            text = "starting"
+            if status.last is not None:
+                task, error = status.last.task, status.last.error
+                text = f"{task.dataset} {task.scene} {task.method}{f': {error}' if error else ''}"
+                failed += error is not None
+            elif status.resumed and not quiet:
                 typer.echo(f"{status.resumed} of {status.total} results are there from an earlier run", err=True)
-            display(status.done, status.total, _describe_last(status), status.resumed)
+            display(status.done, status.total, text, status.resumed)
 
         status = run_benchmark(plan, data, out, scheduler=scheduler, workers=workers, tell=tell)
     page = write_report(out)
-    print_result(
-        json.loads((out / "results.json").read_text()),
-        [
-            *_make_tables(out),
-            f"{status.done} results, {status.resumed} of them from an earlier run, {failed} failed",
-            f"the report is {page}",
-        ],
-        quiet=quiet,
-        as_json=as_json,
-    )
+    done = f"{status.done} results, {status.resumed} of them from an earlier run, {failed} failed"
+    text: list[str | Table] = [*_make_tables(out), done, f"the report is {page}"]
+    print_result(json.loads((out / "results.json").read_text()), text, quiet, as_json)
 
 
 def _make_tables(folder: Path) -> list[Table]:
@@ -97,11 +94,3 @@ def _make_tables(folder: Path) -> list[Table]:
                     table.add_row(row.method + gaps, *cells)
             tables.append(table)
     return tables
-
-
-def _describe_last(status: Status) -> str:
-    """Return what the last result was, or that there is none yet."""
-    if status.last is None:
-        return "starting"
-    task = f"{status.last.task.dataset} {status.last.task.scene} {status.last.task.method}"
-    return f"{task}: {status.last.error}" if status.last.error else task

@@ -27,7 +27,6 @@ from scotopic.preview import as_picture, draw_junctions
 from scotopic.progress import Stopwatch
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.settings import PRESETS, Settings, make_settings
-from scotopic.stages.junctions.fit import Junctions
 from scotopic.warmup import cache_folders, warm_up
 
 JUNCTION_FILES = ("boundaries.png", "colors.png", "preview.png", "junctions.npz", "report.json")
@@ -74,17 +73,21 @@ def junctions(
             "timings_seconds": clock.timings,
         }
         with display.stage("saving"):
-            _save_junctions(folder, pixels, field)
+            write_png(folder / "boundaries.png", as_picture(field.boundary_map))
+            write_png(folder / "colors.png", as_picture(field.color_map))
+            write_png(folder / "preview.png", draw_junctions(pixels, field))
+            with atomic_path(folder / "junctions.npz") as path, path.open("wb") as file:
+                np.savez_compressed(
+                    file,
+                    parameters=field.parameters,
+                    boundary_map=field.boundary_map,
+                    color_map=field.color_map,
+                    settings=json.dumps(dataclasses.asdict(field.settings)),
+                )
             write_json(folder / "report.json", summary)
-    print_result(
-        {**summary, "folder": str(folder), "files": list(JUNCTION_FILES)},
-        [
-            f"{columns} x {rows} junctions in {clock.timings[JUNCTIONS.name]:.1f} s",
-            f"results in {folder}, see {folder / 'preview.png'}",
-        ],
-        quiet=quiet,
-        as_json=as_json,
-    )
+    done = f"{columns} x {rows} junctions in {clock.timings[JUNCTIONS.name]:.1f} s"
+    text = [done, f"results in {folder}, see {folder / 'preview.png'}"]
+    print_result({**summary, "folder": str(folder), "files": list(JUNCTION_FILES)}, text, quiet, as_json)
 
 
 def simulate(
@@ -108,12 +111,8 @@ def simulate(
         summary = {**_describe_image(clean[0]), **files, **noise}
         save_pair(folder, *noisy)
         write_json(folder / "report.json", summary)
-    print_result(
-        {**summary, "folder": str(folder), "files": list(SIMULATION_FILES)},
-        [f"{photons:g} photons per pixel at white, read noise {read_noise:g}, seed {seed}", f"results in {folder}"],
-        quiet=quiet,
-        as_json=as_json,
-    )
+    text = [f"{photons:g} photons per pixel at white, read noise {read_noise:g}, seed {seed}", f"results in {folder}"]
+    print_result({**summary, "folder": str(folder), "files": list(SIMULATION_FILES)}, text, quiet, as_json)
 
 
 def save_pair(folder: Path, left: NDArray[np.float32], right: NDArray[np.float32]) -> None:
@@ -130,48 +129,19 @@ def _describe_image(image: NDArray[np.float32]) -> dict[str, Any]:
     return {"scotopic": __version__, "width": width, "height": height, "channels": channels}
 
 
-def _save_junctions(folder: Path, image: NDArray[np.float32], field: Junctions[np.ndarray]) -> None:
-    write_png(folder / "boundaries.png", as_picture(field.boundary_map))
-    write_png(folder / "colors.png", as_picture(field.color_map))
-    write_png(folder / "preview.png", draw_junctions(image, field))
-    with atomic_path(folder / "junctions.npz") as path, path.open("wb") as file:
-        np.savez_compressed(
-            file,
-            parameters=field.parameters,
-            boundary_map=field.boundary_map,
-            color_map=field.color_map,
-            settings=json.dumps(dataclasses.asdict(field.settings)),
-        )
-
-
 # --- info -----------------------------------------------------------------------------------------------------------
 
 
 def info(quiet: options.Quiet = False, as_json: options.Json = False) -> None:
     """Show versions, CPUs and threads, devices, presets, and where compiled kernels are kept."""
+    import cv2
+    import numba
     from rich.table import Table
     from rich.text import Text
 
-    facts = _collect_facts()
-    presets = {
-        name: ", ".join(f"{key}={value}" for key, value in changes.items()) or "the published method, unchanged"
-        for name, changes in facts["presets"].items()
-    }
-    table = Table(box=None, show_header=False)
-    for name, value in {**facts, "presets": presets}.items():
-        lines = [f"{key}: {inner}" for key, inner in value.items()] if isinstance(value, dict) else value
-        text = "\n".join(lines) if isinstance(lines, list) else str(lines)
-        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
-    print_result(facts, [table], quiet=quiet, as_json=as_json)
-
-
-def _collect_facts() -> dict[str, Any]:
-    import cv2
-    import numba
-
     from scotopic import __version__
 
-    return {
+    facts: dict[str, Any] = {
         "scotopic": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -184,6 +154,16 @@ def _collect_facts() -> dict[str, Any]:
         "presets": {name: _differences(settings) for name, settings in PRESETS.items()},
         "kernel_cache": cache_folders(),
     }
+    presets = {
+        name: ", ".join(f"{key}={value}" for key, value in changes.items()) or "the published method, unchanged"
+        for name, changes in facts["presets"].items()
+    }
+    table = Table(box=None, show_header=False)
+    for name, value in {**facts, "presets": presets}.items():
+        lines = [f"{key}: {inner}" for key, inner in value.items()] if isinstance(value, dict) else value
+        text = "\n".join(lines) if isinstance(lines, list) else str(lines)
+        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
+    print_result(facts, [table], quiet, as_json)
 
 
 def _availability(device: str) -> str:

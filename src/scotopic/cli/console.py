@@ -16,27 +16,23 @@ from scotopic.errors import OutputError, SettingsError
 from scotopic.io import atomic_path, claim_folder
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import ProgressColumn, TaskID
     from rich.table import Table
 
 
 class _Bars:
     """Progress on stderr: bars on a terminal, lines elsewhere, nothing if ``quiet``."""
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._bars: Progress | None = None
-
-    def _columns(self) -> Sequence[Any]:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
+    def __init__(self, quiet: bool, *columns: ProgressColumn) -> None:
         from rich.console import Console
         from rich.progress import Progress
 
         console = Console(stderr=True)
-        if console.is_terminal and not self._quiet:
-            self._bars = Progress(*self._columns(), console=console)
+        self._quiet = quiet
+        self._bars = Progress(*columns, console=console) if console.is_terminal and not quiet else None
+
+    def __enter__(self) -> Self:
+        if self._bars:
             self._bars.start()
         return self
 
@@ -53,14 +49,13 @@ class StageDisplay(_Bars):
     """Shows the stages of a run: a bar each, or a line as each begins."""
 
     def __init__(self, quiet: bool) -> None:
-        super().__init__(quiet)
-        self._stages: dict[str, TaskID | None] = {}
-
-    def _columns(self) -> Sequence[Any]:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
         # A bar of 20 leaves room for the longest stage name in 80 columns.
-        return TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()
+        super().__init__(
+            quiet, TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()
+        )
+        self._stages: dict[str, TaskID | None] = {}
 
     def __call__(self, stage: str, share: float) -> None:
         """Report a stage and the share of it that is done."""
@@ -85,13 +80,12 @@ class CountDisplay(_Bars):
     """Shows how many items are done and how long the rest will take: a bar, or a line at most every ``seconds``."""
 
     def __init__(self, quiet: bool, seconds: float = 0.0) -> None:
-        super().__init__(quiet)
-        self._seconds, self._printed = seconds, -seconds
-
-    def _columns(self) -> Sequence[Any]:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-        return BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
+        super().__init__(
+            quiet, BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
+        )
+        self._seconds, self._printed = seconds, -seconds
 
     def __call__(self, done: int, total: int | None, text: str, skipped: int = 0) -> None:
         """Report how many are done; those ``skipped`` took no time and must not count as fast progress."""
@@ -156,7 +150,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def print_result(result: Mapping[str, Any], text: Sequence[str | Table], *, quiet: bool, as_json: bool) -> None:
+def print_result(result: Mapping[str, Any], text: Sequence[str | Table], quiet: bool, as_json: bool) -> None:
     """Print the result on stdout: as JSON, as text, or not at all."""
     if as_json:
         typer.echo(json.dumps(result, indent=2, allow_nan=False))

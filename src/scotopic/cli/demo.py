@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from scotopic.preview import draw_preview
 from scotopic.result import FILES
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.warmup import warmed
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 DEFAULT_FOLDER = Path("scotopic-demo")
 DEMO_FILES = (*FILES, "left.png", "right.png", "truth.pfm", "scores.json")
@@ -90,14 +93,10 @@ def demo(
         table.add_row(f"W = {each.window}", f"{each.epe:.2f} px", *bad, f"{100 * each.coverage:.1f} %")
     changed = "".join(f" --set {assignment}" for assignment in assignments)
     again = f"scotopic match {folder / 'left.png'} {folder / 'right.png'} -o again --preset {preset}{changed}"
-    print_result(
-        summary,
-        [
-            f"a scene with {PHOTONS:g} photons per pixel at white, read noise {READ_NOISE:g}: {describe_match(result)}",
-            table,
-            f"results in {folder}; look at {folder / 'preview.png'}",
-            f"the same by hand: {again} --max-disparity {max_disparity}",
-        ],
-        quiet=quiet,
-        as_json=as_json,
-    )
+    text: list[str | Table] = [
+        f"a scene with {PHOTONS:g} photons per pixel at white, read noise {READ_NOISE:g}: {describe_match(result)}",
+        table,
+        f"results in {folder}; look at {folder / 'preview.png'}",
+        f"the same by hand: {again} --max-disparity {max_disparity}",
+    ]
+    print_result(summary, text, quiet, as_json)

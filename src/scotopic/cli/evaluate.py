@@ -88,7 +88,7 @@ def evaluate(
         "scores": [_as_dict(each) for each in evaluations],
     }
     text = _as_text(evaluations, area="image" if region is None else "region")
-    print_result(summary, text, quiet=quiet, as_json=as_json)
+    print_result(summary, text, quiet, as_json)
 
 
 def _evaluate(answers: Answers, truth: Map, region: Region | None, window: int, limits: list[float]) -> _Evaluation:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from scotopic.api import match as match_pair
 from scotopic.cli import options
@@ -30,12 +27,9 @@ from scotopic.io import claim_file, image_title, write_disparity, write_submissi
 from scotopic.io.submission import submission_files
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
-from scotopic.sensor import Recording, read_recording
-from scotopic.sensor.response import Response
+from scotopic.sensor import read_recording
 from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.warmup import warmed
-
-Image = NDArray[np.float32]
 
 METHOD = "scotopic"  #: our name in a Middlebury submission
 FORMATS = {
@@ -80,7 +74,11 @@ def match(
     """
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
-    _check_calibration(calib, [option for option, is_given in needing.items() if is_given])
+    if len(calib) > 2:
+        raise SettingsError(f"--calib is given {len(calib)} times. Give one file, or one for each camera.")
+    if any(needing.values()) and not calib:
+        option = next(option for option, is_given in needing.items() if is_given)
+        raise SettingsError(f"{option} needs a calibration. Add --calib with its file.")
     _check_formats(formats, settings)
     is_filled = fill or fill_with is not None
     files = [*FILES, *([FILLED_FILE] if is_filled else []), *(DEPTH_FILES if calib else ())]
@@ -92,31 +90,45 @@ def match(
         if ply_file is not None:
             refuse_inputs(ply_file, inputs)
             claim_file(ply_file, overwrite)
-        first, second = (
-            _read(path, side, kind, "srgb" if linearize else None, mosaic, white)
-            for path, side in ((left, "left"), (right, "right"))
-        )
+        recordings = []
+        for path, side in ((left, "left"), (right, "right")):
+            response = "srgb" if linearize else None
+            try:
+                recordings.append(read_recording(path, kind, response=response, color=mosaic, white=white))
+            except InputError as error:
+                raise InputError(f"{side} image {error}") from error
+        first, second = recordings
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
         check_pair(first.image, second.image, settings.junctions.patch_size, names=names)
-        geometry = _Geometry.read((first.image, second.image), calib, unit, rectify_first)
-        findings = _check_geometry(geometry, settings.matching.min_disparity, quiet)
+        views = first.image, second.image
+        calibration = None
+        if calib:
+            height, width = first.image.shape[:2]
+            calibration = read_calibration(*calib, unit=unit, size=(width, height))
+            if rectify_first:
+                *rectified, calibration = rectify(*views, calibration)
+                views = rectified[0], rectified[1]
+            else:
+                calibration = calibration.for_image(width, height)
+        checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
+        if not quiet:
+            _warn(checked.warnings, rectify_first)
         with StageDisplay(quiet) as display:
-            result = match_pair(*geometry.views, settings, device, fill=fill_with, progress=warmed(display, device))
+            result = match_pair(*views, settings, device, fill=fill_with, progress=warmed(display, device))
             with display.stage("saving"):
                 result.save(folder, overwrite=overwrite)
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
-                report = {**result.report(), **recorded, "pair_check": findings, **geometry.report()}
+                report = {**result.report(), **recorded, "pair_check": checked.as_dict()}
+                if calibration is not None:
+                    report["calibration"] = {**calibration.as_dict(), "rectified_by_scotopic": rectify_first}
                 _save_formats(folder, result, formats)
                 if is_filled:
                     write_disparity(folder / FILLED_FILE, result.filled)
-                text = _save_depth(folder, result, geometry.calibration, points_path)
+                text = _save_depth(folder, result, calibration, points_path)
                 write_json(folder / "report.json", report)
-    print_result(
-        {**report, "folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)},
-        [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"],
-        quiet=quiet,
-        as_json=as_json,
-    )
+    written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
+    text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
+    print_result({**report, **written}, text, quiet, as_json)
 
 
 def describe_match(result: Match) -> str:
@@ -124,49 +136,6 @@ def describe_match(result: Match) -> str:
     rest = ", ".join(reasons_in_words(result.reason))
     seconds = sum(result.timings.values())
     return f"coverage {100 * result.coverage:.1f} % in {seconds:.1f} s" + (f"; left out: {rest}" if rest else "")
-
-
-def _read(path: Path, side: str, kind: str, response: Response | None, mosaic: str, white: float | None) -> Recording:
-    """Read one view, whatever recorded it; an error says which view it is."""
-    try:
-        return read_recording(path, kind, response=response, color=mosaic, white=white)
-    except InputError as error:
-        raise InputError(f"{side} image {error}") from error
-
-
-@dataclass(frozen=True)
-class _Geometry:
-    """The pair as it is matched, and the calibration of images of that size."""
-
-    views: tuple[Image, Image]
-    calibration: Calibration | None = None
-    is_rectified: bool = False  # by us
-
-    @classmethod
-    def read(
-        cls, views: tuple[Image, Image], files: Sequence[Path], unit: str | None, rectify_first: bool
-    ) -> _Geometry:
-        if not files:
-            return cls(views)
-        height, width = views[0].shape[:2]
-        calibration = read_calibration(*files, unit=unit, size=(width, height))
-        if rectify_first:
-            left, right, calibration = rectify(*views, calibration)
-            return cls((left, right), calibration, True)
-        return cls(views, calibration.for_image(width, height))
-
-    def report(self) -> dict[str, Any]:
-        """Return what ``report.json`` says about the calibration; nothing without one."""
-        if self.calibration is None:
-            return {}
-        return {"calibration": {**self.calibration.as_dict(), "rectified_by_scotopic": self.is_rectified}}
-
-
-def _check_calibration(calib: Sequence[Path], needing: Sequence[str]) -> None:
-    if len(calib) > 2:
-        raise SettingsError(f"--calib is given {len(calib)} times. Give one file, or one for each camera.")
-    if needing and not calib:
-        raise SettingsError(f"{needing[0]} needs a calibration. Add --calib with its file.")
 
 
 def _check_formats(formats: Sequence[str], settings: Settings) -> None:
@@ -184,15 +153,12 @@ def _check_formats(formats: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _check_geometry(geometry: _Geometry, min_disparity: int, quiet: bool) -> dict[str, Any]:
+def _warn(warnings: Sequence[str], is_rectified: bool) -> None:
     """Warn if the pair looks unrectified or swapped."""
-    found = check_rectified(*geometry.views, min_disparity=min_disparity)
-    warnings = [f"warning: {each}" for each in found.warnings]
-    if any("swapped" not in each for each in warnings) and not geometry.is_rectified:
-        warnings.append("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.")
-    for line in warnings if not quiet else ():
-        typer.echo(line, err=True)
-    return found.as_dict()
+    for each in warnings:
+        typer.echo(f"warning: {each}", err=True)
+    if any("swapped" not in each for each in warnings) and not is_rectified:
+        typer.echo("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.", err=True)
 
 
 def _save_formats(folder: Path, result: Match, formats: Sequence[str]) -> None:

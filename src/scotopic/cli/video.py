@@ -27,8 +27,7 @@ from scotopic.cli.console import (
 )
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
-from scotopic.io.frame_maps import KINDS, frame_map_files, write_frame_maps
-from scotopic.io.frames import StereoFrames, open_pairs
+from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
 from scotopic.io.video import CODECS, VideoWriter, video_file
 from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
@@ -70,8 +69,8 @@ def video(
 
     The default preset is best; --preset fast does many more pairs per second.
     """
-    if maps not in KINDS:
-        raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(KINDS)}.")
+    if maps not in MAP_KINDS:
+        raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     resolve_device(device)
     with (
@@ -101,15 +100,9 @@ def video(
                 results.add(match)
                 count_display(results.count, pairs.total, f"pairs, {results.rate:.3g} per second")
     report = results.report(None)
-    print_result(
-        {**report, "folder": str(folder)},
-        [
-            f"{results.count} pairs, {results.rate:.3g} per second; coverage {100 * report['mean_coverage']:.1f} %",
-            f"results in {folder}, see {film.path}",
-        ],
-        quiet=quiet,
-        as_json=as_json,
-    )
+    done = f"{results.count} pairs, {results.rate:.3g} per second; coverage {100 * report['mean_coverage']:.1f} %"
+    text = [done, f"results in {folder}, see {film.path}"]
+    print_result({**report, "folder": str(folder)}, text, quiet, as_json)
 
 
 class _Results:
@@ -140,8 +133,17 @@ class _Results:
         number = self._pairs.start + self.count
         if self.count == 0:
             self._remove_earlier()
+        kept = match.confidence[match.mask]
+        record = {
+            "frame": number,
+            "left": self._pairs.left.name(number),
+            "right": self._pairs.right.name(number),
+            "coverage": match.coverage,
+            "mean_confidence_kept": float(kept.mean()) if kept.size else None,
+            "seconds": sum(match.timings.values()),
+        }
         arguments = self._folder / FRAMES, number, self._maps, match.disparity, match.confidence, match.reason
-        self._pending.append((self._describe(number, match), self._savers.submit(write_frame_maps, *arguments)))
+        self._pending.append((record, self._savers.submit(write_frame_maps, *arguments)))
         self._wait_for_savers(2 * _SAVERS)
         assert self.film is not None
         self.film.write(draw_side_by_side(match))
@@ -219,17 +221,6 @@ class _Results:
             record, saved = self._pending.popleft()
             saved.result()
             self._saved.append(record)
-
-    def _describe(self, number: int, match: Match) -> dict[str, Any]:
-        kept = match.confidence[match.mask]
-        return {
-            "frame": number,
-            "left": self._pairs.left.name(number),
-            "right": self._pairs.right.name(number),
-            "coverage": match.coverage,
-            "mean_confidence_kept": float(kept.mean()) if kept.size else None,
-            "seconds": sum(match.timings.values()),
-        }
 
     def _remove_earlier(self) -> None:
         """Remove the results of an earlier run, which --overwrite allows: those of two videos must not mix."""

@@ -141,15 +141,8 @@ class Calibration:
                 f"The cameras are {offset[0]:g}, {offset[1]:g}, {offset[2]:g} apart in x, y, z, so not side by side. "
                 "For a pair above each other rotate the images by 90 degrees and calibrate again."
             )
-        return cls(
-            fx=float(left[0, 0]),
-            fy=float(left[1, 1]),
-            cx=float(left[0, 2]),
-            cy=float(left[1, 2]),
-            baseline=float(offset[0]) * meters,
-            doffs=float(right[0, 2] - left[0, 2]),
-            **others,
-        )
+        baseline, doffs = float(offset[0]) * meters, float(right[0, 2] - left[0, 2])
+        return cls(**intrinsics(left), baseline=baseline, doffs=doffs, **others)
 
     @classmethod
     def from_q(cls, q: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
@@ -261,6 +254,11 @@ class Calibration:
         names = ("fx", "fy", "cx", "cy", "baseline", "doffs", "width", "height")
         numbers = {f"{name}_{'m' if name == 'baseline' else 'px'}": getattr(self, name) for name in names}
         return {"source": self.source, **numbers, "depth_unit": "m"}
+
+
+def intrinsics(matrix: Matrix) -> dict[str, Any]:
+    """Return the focal lengths and the principal point of a camera matrix, by their names in :class:`Calibration`."""
+    return dict(zip(("fx", "fy", "cx", "cy"), matrix[[0, 1, 0, 1], [0, 1, 2, 2]].tolist(), strict=True))
 
 
 def _rows(matrix: Matrix) -> str:

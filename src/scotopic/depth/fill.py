@@ -31,18 +31,8 @@ def fill_between_boundaries(
 ) -> Map:
     """Return a disparity for every pixel, in the range of ``dense``; NaN only if ``dense`` has no value at all.
 
-    Parameters
-    ----------
-    disparity
-        ``(H, W)`` px, NaN where there is none; existing values are kept.
-    dense
-        The disparity of every pixel, also unconfident ones. NaN has no weight.
-    confidence
-        In [0, 1].
-    boundaries
-        Boundary map, in [0, 1].
-    reach
-        px.
+    ``disparity``, in px, is kept where it is not NaN. ``dense`` has unconfident pixels too, NaN without weight;
+    ``confidence`` and the boundary map are in [0, 1].
 
     References
     ----------

@@ -106,10 +106,14 @@ def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> Pai
         raise InputError(f"The views differ in size: left is {left_size}, right is {right_size}. Rectify or crop them.")
     factor = max(1, round(views[0].shape[1] / _WORKING_WIDTH))
     evidence = _collect_evidence(*(_shrink(view, factor) for view in views))
-    if evidence is None or _peak_height(evidence) < _LEAST_PEAK:
-        return PairCheck(np.nan, np.nan, np.nan, np.nan, None, ())
+    nothing = PairCheck(np.nan, np.nan, np.nan, np.nan, None, ())
+    if evidence is None:
+        return nothing
+    total = evidence.rows.sum(axis=0)
+    if (total.max() - np.median(total)) / np.sqrt(len(evidence.rows)) < _LEAST_PEAK:
+        return nothing
     offset, offset_error = _jackknife(_peak, evidence.rows, evidence.parts)
-    offset_error = max(offset_error, _least_error(evidence.rows.sum(axis=0)))
+    offset_error = max(offset_error, _least_error(total))
     tilt, tilt_error = _tilt(evidence, evidence.columns < 0.5)
     swapped = _is_swapped(evidence) if min_disparity >= 0 else None
     offset, offset_error, tilt, tilt_error = (factor * each for each in (offset, offset_error, tilt, tilt_error))
@@ -135,7 +139,10 @@ def _collect_evidence(left: NDArray[np.float32], right: NDArray[np.float32]) -> 
     height, width = left.shape
     rows, orders, columns, parts = [], [], [], []
     reach = round(_ACROSS * width)
-    bands = [[_band(cv2, view, sigma) for view in (left, right)] for sigma in _SIGMAS]
+    bands = [
+        [cv2.GaussianBlur(view, (0, 0), sigma) - cv2.GaussianBlur(view, (0, 0), 4 * sigma) for view in (left, right)]
+        for sigma in _SIGMAS
+    ]
     for tall, wide in _BLOCKS:
         for y in range(_REACH, height - tall - _REACH + 1, tall // 2):
             for x in range(0, width - wide + 1, wide // 2):
@@ -170,10 +177,6 @@ def _match_block(
     return np.log(likely.mean(axis=1)), order if all(side.size for side in sides) else np.ones_like(order)
 
 
-def _band(cv2: Any, view: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
-    return np.asarray(cv2.GaussianBlur(view, (0, 0), sigma) - cv2.GaussianBlur(view, (0, 0), 4 * sigma), np.float32)
-
-
 def _shrink(view: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
     height, width = (side // factor * factor for side in view.shape)
     blocks = view[:height, :width].reshape(height // factor, factor, width // factor, factor)
@@ -197,12 +200,6 @@ def _least_error(profile: Floats) -> float:
     top = int(np.clip(profile.argmax(), 1, len(profile) - 2))
     curvature = 2 * profile[top] - profile[top - 1] - profile[top + 1]
     return 2.0 / float(np.sqrt(curvature)) if curvature > 0 else float(len(profile))
-
-
-def _peak_height(evidence: _Evidence) -> float:
-    """Return how far the best vertical shift stands out from the others, relative to chance."""
-    total = evidence.rows.sum(axis=0)
-    return float((total.max() - np.median(total)) / np.sqrt(len(evidence.rows)))
 
 
 def _jackknife(statistic: Any, values: Floats, parts: NDArray[np.intp]) -> tuple[float, float]:

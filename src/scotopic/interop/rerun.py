@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scotopic.depth import depth_from_disparity, point_cloud
 from scotopic.errors import SettingsError
 from scotopic.interop.ros import as_calibration
 from scotopic.optional import import_optional
+from scotopic.preview import as_picture
 from scotopic.result import Match, Reason
 
 
@@ -56,8 +56,8 @@ def log_match(
     if not root:
         raise SettingsError(f"{path!r} is not the path of an entity. Pass a name such as 'scotopic'.")
     entities: dict[str, Any] = {
-        "left/image": rr.Image(_as_bytes(match.left_image)),
-        "right/image": rr.Image(_as_bytes(match.right_image)),
+        "left/image": rr.Image(as_picture(match.left_image)),
+        "right/image": rr.Image(as_picture(match.right_image)),
         "left/confidence": rr.Image(match.confidence, color_model="L"),
         # Rerun takes 0 for "no depth"; a disparity of 0 means infinitely far, which it does not draw either.
         "left/disparity": rr.DepthImage(np.nan_to_num(match.disparity, nan=0.0), colormap="Turbo"),
@@ -82,8 +82,3 @@ def log_match(
     for name, entity in entities.items():
         rr.log(f"{root}/{name}", entity, recording=recording)
     return [f"{root}/{name}" for name in entities]
-
-
-def _as_bytes(image: NDArray[np.float32]) -> NDArray[np.uint8]:
-    pixels = np.rint(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
-    return pixels[..., 0] if pixels.shape[2] == 1 else pixels

@@ -91,7 +91,7 @@ def write_tiff(path: str | os.PathLike[str], disparity: NDArray[np.floating], bi
     if bits not in (16, 32):
         raise InputError(f"A map cannot be stored as TIFF of {bits} bits. Choose 16 or 32.")
     values = check_map(disparity, path)
-    pixels: NDArray[Any] = _none_as(np.nan, values) if bits == 32 else _to_uint16(values, path)
+    pixels: NDArray[Any] = _mark_unknown(values) if bits == 32 else _to_uint16(values, path)
     meaning = "value, NaN = none" if bits == 32 else f"value / {KITTI_SCALE:g}, 0 = none"
     with atomic_path(path) as temporary:
         # Not LZW, which OpenCV writes: tifffile needs a further package for that.
@@ -109,7 +109,7 @@ def read_tiff(path: str | os.PathLike[str]) -> Map:
             f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A map in TIFF has one channel of 16 "
             "bits or of 32-bit floats."
         )
-    return _from_uint16(values) if values.dtype == np.uint16 else _none_as(np.nan, values)
+    return _from_uint16(values) if values.dtype == np.uint16 else _mark_unknown(values)
 
 
 def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]:
@@ -123,8 +123,8 @@ def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]
     return array
 
 
-def _none_as(mark: float, values: NDArray[Any]) -> Map:
-    return np.where(np.isfinite(values), values, mark).astype(np.float32)
+def _mark_unknown(values: NDArray[Any]) -> Map:
+    return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
 
 
 def _to_uint16(values: NDArray[np.floating], path: str | os.PathLike[str]) -> NDArray[np.uint16]:
@@ -147,7 +147,7 @@ def _read_pfm(path: Any) -> Map:
     values = read_pfm(path)
     if values.ndim != 2:
         raise InputError(f"{os.fspath(path)!r} has {values.shape[2]} channels. A disparity map has one.")
-    return _none_as(np.nan, values)
+    return _mark_unknown(values)
 
 
 def _read_npz(path: Any) -> Map:
@@ -161,7 +161,7 @@ def _read_npz(path: Any) -> Map:
         )
     if values is None or values.ndim != 2 or values.dtype.kind != "f" or values.size == 0:
         raise InputError(f"{os.fspath(path)!r} holds no array 'disparity' of floats, H x W.")
-    return _none_as(np.nan, values)
+    return _mark_unknown(values)
 
 
 def _format(path: str | os.PathLike[str]) -> tuple[Callable[[Any, Any], None], Callable[[Any], Map]]:
@@ -178,6 +178,6 @@ _FORMATS: dict[str, tuple[Callable[[Any, Any], None], Callable[[Any], Map]]] = {
     ".png": (write_kitti_png, read_kitti_png),
     ".tif": (write_tiff, read_tiff),
     ".tiff": (write_tiff, read_tiff),
-    ".npz": (lambda path, values: write_npz(path, {"disparity": _none_as(np.nan, values)}, NPZ_FORMAT), _read_npz),
+    ".npz": (lambda path, values: write_npz(path, {"disparity": _mark_unknown(values)}, NPZ_FORMAT), _read_npz),
 }
 SUFFIXES = tuple(_FORMATS)  #: suffixes that are known

@@ -1,4 +1,4 @@
-"""Stereo video: two videos or two folders of frames, read in step.
+"""Stereo video: two videos or two folders of frames, read in step, and the maps of each frame.
 
 Frames are taken as recorded: 8-bit RGB from a video, whatever the image files hold from a folder. Nothing is
 linearized, scaled or rotated by metadata.
@@ -9,14 +9,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
-from scotopic.io.images import as_image, read_image
+from scotopic.io.disparity import NPZ_FORMAT, write_disparity
+from scotopic.io.images import as_image, read_image, write_png
+from scotopic.io.npz import write_npz
+from scotopic.io.pfm import write_pfm
 from scotopic.io.video import VideoFile
 
 Frame = NDArray[Any]  #: ``H x W`` or ``H x W x 3`` RGB, of any type that :func:`scotopic.io.as_image` takes
@@ -25,6 +29,9 @@ Frame = NDArray[Any]  #: ``H x W`` or ``H x W x 3`` RGB, of any type that :func:
 IMAGE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm", ".pnm", ".pfm",
 )  # fmt: skip
+MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
+
+_MAP_NAME = re.compile(r"\d{6,}(\.npz|-(disparity|confidence)\.pfm|-reason\.png)")
 
 
 class FrameFolder:
@@ -84,15 +91,6 @@ class StereoFrames:
 
     With ``shortest`` they stop at the end of the shorter view; else views of different length are an
     :class:`InputError`, as are views without frame ``start`` and first frames that differ in size.
-
-    Attributes
-    ----------
-    first
-        The first pair, read ahead to learn the size.
-    shape
-        Of every frame, ``(height, width, channels)``.
-    total
-        How many pairs there will be; ``None`` if unknown.
     """
 
     def __init__(
@@ -110,13 +108,13 @@ class StereoFrames:
             if view.total is not None and start >= view.total + view.slack:
                 raise InputError(f"start={start} is past the last frame of {view.title}, {view.total - 1}. Lower it.")
         ends = totals + ([] if self._stop is None else [self._stop])
-        self.total = max(min(ends) - start, 1) if ends else None
+        self.total = max(min(ends) - start, 1) if ends else None  #: how many pairs there will be, if known
         self._left, self._right = left.read(start), right.read(start)
         frames = self._next(start)
         if frames is None:
             raise InputError(f"{left.title} and {right.title} have no frame {start} in common. Lower start.")
-        self.first = self._check_size(start, frames, _shape(frames[0]))
-        self.shape = _shape(frames[0])
+        self.shape = _shape(frames[0])  #: of every frame, ``(height, width, channels)``
+        self.first = self._check_size(start, frames)  #: the first pair, read ahead to learn the size
 
     def __iter__(self) -> Iterator[tuple[Frame, Frame]]:
         """Yield the pairs, once."""
@@ -124,7 +122,7 @@ class StereoFrames:
         for number in itertools.count(self.start + 1):
             if number == self._stop or (pair := self._next(number)) is None:
                 return
-            yield self._check_size(number, pair, self.shape)
+            yield self._check_size(number, pair)
 
     def _next(self, number: int) -> tuple[Frame, Frame] | None:
         frames = next(self._left, None), next(self._right, None)
@@ -138,14 +136,12 @@ class StereoFrames:
             )
         return frames[0], frames[1]
 
-    def _check_size(
-        self, number: int, pair: tuple[Frame, Frame], expected: tuple[int, int, int]
-    ) -> tuple[Frame, Frame]:
+    def _check_size(self, number: int, pair: tuple[Frame, Frame]) -> tuple[Frame, Frame]:
         for view, frame in zip((self.left, self.right), pair, strict=True):
-            if _shape(frame) != expected:
+            if _shape(frame) != self.shape:
                 raise InputError(
                     f"Frame {number} of {view.title} has {_describe(_shape(frame))}, but the first frame of "
-                    f"{self.left.title} has {_describe(expected)}. All frames must have one size and kind."
+                    f"{self.left.title} has {_describe(self.shape)}. All frames must have one size and kind."
                 )
         return pair
 
@@ -155,14 +151,8 @@ def open_pairs(
     left: Path, right: Path, *, start: int = 0, count: int | None = None, shortest: bool = False
 ) -> Iterator[StereoFrames]:
     """Open two videos or folders of frames as :class:`StereoFrames`, which documents the parameters and errors."""
-    views: list[Frames] = []
-    try:
-        for path in (left, right):
-            views.append(open_frames(path))
-        yield StereoFrames(*views, start=start, count=count, shortest=shortest)
-    finally:
-        for view in views:
-            view.close()
+    with closing(open_frames(left)) as first, closing(open_frames(right)) as second:
+        yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
 
 
 def _shape(frame: Frame) -> tuple[int, int, int]:
@@ -177,3 +167,37 @@ def _natural_order(path: Path) -> tuple[list[str | int], str]:
     """Return a key that sorts numbers in names by value; text and numbers alternate, so that like meets like."""
     parts = re.split(r"(\d+)", path.name)
     return [int(part) if place % 2 else part.lower() for place, part in enumerate(parts)], path.name
+
+
+# --- the maps of a frame, in one compact file or in three plain ones ------------------------------------------------
+
+
+def write_frame_maps(
+    folder: Path,
+    number: int,
+    kind: str,
+    disparity: NDArray[np.float32],
+    confidence: NDArray[np.float32],
+    reason: NDArray[np.uint8],
+) -> None:
+    """Write the maps of frame `number` of a video, in one of :data:`MAP_KINDS`; each file whole or not at all.
+
+    ``npz``: ``000000.npz`` with ``disparity`` (float32 px, NaN where there is none), ``confidence`` (float32 in
+    [0, 1]), ``reason`` (uint8) and ``format``. To :func:`~scotopic.io.read_disparity` it is like any disparity map.
+    ``pfm``: ``000000-disparity.pfm`` (+inf where there is none), ``000000-confidence.pfm`` and ``000000-reason.png``.
+    """
+    name = f"{number:06d}"
+    if kind == "npz":
+        maps = {"disparity": disparity, "confidence": confidence, "reason": reason}
+        write_npz(folder / f"{name}.npz", maps, NPZ_FORMAT)
+    elif kind == "pfm":
+        write_disparity(folder / f"{name}-disparity.pfm", disparity)
+        write_pfm(folder / f"{name}-confidence.pfm", confidence)
+        write_png(folder / f"{name}-reason.png", reason)
+
+
+def frame_map_files(folder: Path) -> list[str]:
+    """Return the names of the files in a folder that :func:`write_frame_maps` has written, in order."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if _MAP_NAME.fullmatch(path.name))

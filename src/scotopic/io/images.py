@@ -16,8 +16,11 @@ from scotopic.io.pfm import read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
-# OpenCV would read the thumbnail in the first of these as if it were the picture.
-_RAW_SUFFIXES = (".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2")
+#: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
+RAW_SUFFIXES = (
+    ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
+    ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
+)  # fmt: skip
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
@@ -39,7 +42,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
         The file is missing, not a file, not an image, cut short, has an alpha channel or another type of numbers.
     """
     shown = repr(os.fspath(path))
-    if Path(path).suffix.lower() in _RAW_SUFFIXES:
+    if Path(path).suffix.lower() in RAW_SUFFIXES:
         raise InputError(f"{shown} is a camera's raw file. Read it with scotopic.sensor.read_raw.")
     if Path(path).suffix.lower() == ".pfm":
         return read_pfm(path)
@@ -211,9 +214,10 @@ def _decode(data: bytes) -> NDArray[Any] | None:
 
 @contextmanager
 def quiet_opencv() -> Iterator[None]:
-    """Keep OpenCV's own messages off the terminal: our error says what is wrong."""
+    """Keep the messages of OpenCV, and of the FFmpeg in it, off the terminal: our error says what is wrong."""
     import cv2
 
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read once, when the first video is opened
     logging: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 4.10 has the two functions at its top
     level = logging.getLogLevel()
     logging.setLogLevel(0)  # silent
@@ -226,29 +230,21 @@ def quiet_opencv() -> Iterator[None]:
 def _is_cut_short(data: bytes) -> bool:
     """Return whether a PNG or JPEG ends before its end mark: some decoders then fill up with gray."""
     if data.startswith(_PNG_SIGNATURE):
-        return not _png_is_whole(data)
+        position = len(_PNG_SIGNATURE)
+        while position + 12 <= len(data):  # a chunk: length, type, content, checksum
+            if data[position + 4 : position + 8] == b"IEND":
+                return False
+            position += 12 + int.from_bytes(data[position : position + 4], "big")
+        return True
     if data.startswith(b"\xff\xd8\xff"):
-        return not _jpeg_is_whole(data)
-    return False
-
-
-def _png_is_whole(data: bytes) -> bool:
-    position = len(_PNG_SIGNATURE)
-    while position + 12 <= len(data):  # a chunk: length, type, content, checksum
-        if data[position + 4 : position + 8] == b"IEND":
-            return True
-        position += 12 + int.from_bytes(data[position : position + 4], "big")
-    return False
-
-
-def _jpeg_is_whole(data: bytes) -> bool:
-    position = 2
-    while (position := data.find(b"\xff", position)) >= 0 and position + 1 < len(data):
-        marker = data[position + 1]
-        if marker == 0xD9:  # end of image
-            return True
-        if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:  # stuffing and restarts inside the pixel data
-            position += 1 if marker == 0xFF else 2
-        else:  # a segment; step over it, since an embedded thumbnail has an end mark of its own
-            position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        position = 2
+        while (position := data.find(b"\xff", position)) >= 0 and position + 1 < len(data):
+            marker = data[position + 1]
+            if marker == 0xD9:  # end of image
+                return False
+            if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:  # stuffing and restarts inside the pixel data
+                position += 1 if marker == 0xFF else 2
+            else:  # a segment; step over it, since an embedded thumbnail has an end mark of its own
+                position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        return True
     return False

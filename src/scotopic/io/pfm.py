@@ -37,25 +37,23 @@ def read_pfm(path: str | os.PathLike[str]) -> NDArray[np.float32]:
     InputError
         The file is missing, is not a PFM, or its data do not have exactly the size that the header gives.
     """
-    size = plain_file_size(path)
+    size, refused = plain_file_size(path), f"{os.fspath(path)!r} is not a readable PFM file"
     try:
         with open(path, "rb") as file:
             head = file.read(_HEADER_LIMIT)
-            channels, width, height, order, end = _parse_header(head)
+            channels, width, height, order, end = _parse_header(head, refused)
             # Compare with the size of the file before any memory is asked for: a header can claim anything.
             expected = channels * width * height * 4
             start = size - expected
             if not (end < start <= len(head) and _HEADER_END.fullmatch(head, end, start)):
-                raise _HeaderError(
-                    f"it has {max(size - end - 1, 0)} bytes of data instead of {expected} for {width} x {height} x "
-                    f"{channels} floats; it is cut short or damaged"
+                raise InputError(
+                    f"{refused}: it has {max(size - end - 1, 0)} bytes of data instead of {expected} for {width} x "
+                    f"{height} x {channels} floats; it is cut short or damaged."
                 )
             file.seek(start)
             data = np.fromfile(file, dtype=f"{order}f4", count=channels * width * height)
             if data.nbytes != expected:
-                raise _HeaderError("it changed while it was read")
-    except _HeaderError as problem:
-        raise InputError(f"{os.fspath(path)!r} is not a readable PFM file: {problem}.") from None
+                raise InputError(f"{refused}: it changed while it was read.")
     except OSError as error:
         raise reading_failed(path, error) from error
     shape = (height, width) if channels == 1 else (height, width, channels)
@@ -95,17 +93,13 @@ def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None
         file.write(stored.data)
 
 
-class _HeaderError(Exception):
-    """What is wrong with a file, without its name."""
-
-
-def _parse_header(head: bytes) -> tuple[int, int, int, str, int]:
+def _parse_header(head: bytes, refused: str) -> tuple[int, int, int, str, int]:
     """Return channels, width, height, byte order, and where the scale ends."""
     header = _HEADER.match(head)
     if header is None:
         start = head[:20].decode("ascii", "backslashreplace")
-        raise _HeaderError(f"it starts with {start!r}, not with a header such as 'Pf 640 480 -1.0'")
+        raise InputError(f"{refused}: it starts with {start!r}, not with a header such as 'Pf 640 480 -1.0'.")
     width, height, scale = int(header["width"]), int(header["height"]), float(header["scale"])
     if 0 in (width, height, scale) or not np.isfinite(scale):
-        raise _HeaderError(f"its width, height and scale are {width}, {height} and {scale:g}")
+        raise InputError(f"{refused}: its width, height and scale are {width}, {height} and {scale:g}.")
     return 3 if header["kind"] == b"F" else 1, width, height, "<" if scale < 0 else ">", header.end()

@@ -26,13 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,60}", re.ASCII)
 
 
 def submission_files(name: str) -> tuple[str, str, str]:
-    """Return the names of the three files.
-
-    Raises
-    ------
-    InputError
-        `name` cannot be part of a file's name.
-    """
+    """Return the names of the three files; raise :class:`InputError` if `name` cannot be part of a file's name."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"The method name {name[:80]!r} cannot be part of a file name. Use up to 60 letters, digits, '_', '-' "

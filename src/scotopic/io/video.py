@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,12 +29,8 @@ CODECS = (("mp4v", ".mp4"), ("MJPG", ".avi"))
 class VideoFile:
     """A video file; raises :class:`InputError` if it is missing or OpenCV cannot decode it.
 
-    Attributes
-    ----------
-    total, fps
-        Number of frames, and frames per second; each ``None`` if the file does not say.
-    slack
-        By how much `total` may be wrong: in files that do not count their frames it follows from duration and rate.
+    `total` frames and `fps` are ``None`` if the file does not say. `total` may be wrong by `slack`: in files that do
+    not count their frames it follows from duration and rate.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +47,10 @@ class VideoFile:
         announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         rate = self._capture.get(cv2.CAP_PROP_FPS)
         self.total = int(announced) if 0 < announced < 2**31 else None
-        self.slack = 0 if self.total is None or _counts_its_frames(path) else max(1, self.total // 100)
+        with path.open("rb") as file:
+            head = file.read(12)
+        counts_its_frames = head[4:8] == b"ftyp" or (head[:4], head[8:]) == (b"RIFF", b"AVI ")  # MP4, MOV and AVI do
+        self.slack = 0 if self.total is None or counts_its_frames else max(1, self.total // 100)
         self.fps = rate if 0 < rate < 10_000 else None
 
     def read(self, start: int) -> Iterator[Picture]:
@@ -66,7 +64,7 @@ class VideoFile:
                 done, frame = self._capture.retrieve() if there and number >= start else (there, None)
             except cv2.error as error:
                 there, done, cause = True, False, error
-            if not there and not self._is_cut_short(number):
+            if not there and number >= (1 if self.total is None else self.total - self.slack):
                 return
             if not done:
                 fewer = f", or pass count={number - start} to take the frames before it" if number > start else ""
@@ -84,24 +82,12 @@ class VideoFile:
         """Close the file."""
         self._capture.release()
 
-    def _is_cut_short(self, found: int) -> bool:
-        if self.total is None:
-            return found == 0
-        return found < self.total - self.slack
-
-
-def _counts_its_frames(path: Path) -> bool:
-    """Return whether a video's container stores the number of its frames: MP4, MOV and AVI do."""
-    with path.open("rb") as file:
-        head = file.read(12)
-    return head[4:8] == b"ftyp" or (head[:4], head[8:]) == (b"RIFF", b"AVI ")
-
 
 def _open_capture(path: Path) -> Any:
     """Open a video with OpenCV, without rotation by metadata; return ``None`` if it cannot."""
     import cv2
 
-    with _quiet_ffmpeg():
+    with quiet_opencv():
         try:
             capture = cv2.VideoCapture(str(path))
         except cv2.error:
@@ -197,7 +183,7 @@ def usable_codec(size: tuple[int, int], fps: float, folder: Path) -> tuple[str, 
 def _open_writer(path: Path, codec: str, fps: float, size: tuple[int, int]) -> Any:
     import cv2
 
-    with _quiet_ffmpeg():
+    with quiet_opencv():
         try:
             writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), fps, size)
         except cv2.error as error:
@@ -218,11 +204,3 @@ def _count_frames(path: Path) -> int:
         return max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
     finally:
         capture.release()
-
-
-@contextmanager
-def _quiet_ffmpeg() -> Iterator[None]:
-    """Keep the messages of OpenCV and of the FFmpeg in it off the terminal."""
-    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read once, when the first video is opened
-    with quiet_opencv():
-        yield

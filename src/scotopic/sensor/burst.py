@@ -81,7 +81,13 @@ def merge_burst(
 def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
     """Return the frames of a burst as images of one size."""
     if isinstance(frames, str | os.PathLike):
-        frames = _read_pages(frames)
+        import cv2
+
+        plain_file_size(frames)
+        done, pages = cv2.imreadmulti(os.fspath(frames), flags=cv2.IMREAD_UNCHANGED)
+        if not done or not pages:
+            raise InputError(f"{os.fspath(frames)!r} cannot be read as a TIFF file of frames.")
+        frames = [page if page.ndim == 2 else page[:, :, ::-1] for page in pages]  # OpenCV has blue first
     elif isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
         raise InputError(f"A burst must be (frames, H, W) or (frames, H, W, 3), but it has shape {frames.shape}.")
     elif not isinstance(frames, np.ndarray | Sequence):
@@ -96,17 +102,6 @@ def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
                 f"{image.shape}."
             )
     return images
-
-
-def _read_pages(path: str | os.PathLike[str]) -> list[NDArray[Any]]:
-    """Return the pages of a TIFF file."""
-    import cv2
-
-    plain_file_size(path)
-    done, pages = cv2.imreadmulti(os.fspath(path), flags=cv2.IMREAD_UNCHANGED)
-    if not done or not pages:
-        raise InputError(f"{os.fspath(path)!r} cannot be read as a TIFF file of frames.")
-    return [page if page.ndim == 2 else page[:, :, ::-1] for page in pages]  # OpenCV has blue first
 
 
 def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 16.0) -> Floats:
@@ -190,23 +185,19 @@ def _find_peak(correlation: NDArray[np.complex128], size: tuple[int, int], max_s
     height, width = size
     values = np.fft.irfft2(correlation, s=size)
     shifts = np.arange(-int(max_shift), int(max_shift) + 1)
-    row, column = _argmax(values[np.ix_(shifts % height, shifts % width)])
+    nearby = values[np.ix_(shifts % height, shifts % width)]
+    row, column = np.unravel_index(nearby.argmax(), nearby.shape)
     # Between pixels the correlation is its own Fourier sum; two matrix products give it on a fine grid.
     offsets = np.arange(-_OVERSAMPLING, _OVERSAMPLING + 1) / _OVERSAMPLING
     y, x = shifts[row] + offsets, shifts[column] + offsets
     along_y = np.exp(2j * np.pi * np.outer(y, np.fft.fftfreq(height)))
     along_x = np.exp(2j * np.pi * np.outer(np.fft.rfftfreq(width), x))
     fine = (along_y @ correlation @ along_x).real
-    row, column = _argmax(fine)
+    row, column = np.unravel_index(fine.argmax(), fine.shape)
     dy = y[row] + _subpixel_maximum(fine[:, column], row) / _OVERSAMPLING
     dx = x[column] + _subpixel_maximum(fine[row], column) / _OVERSAMPLING
     return float(dx), float(dy)
 
 
-def _argmax(values: Floats) -> tuple[int, int]:
-    row, column = np.unravel_index(int(np.argmax(values)), values.shape)
-    return int(row), int(column)
-
-
-def _subpixel_maximum(values: Floats, index: int) -> float:
+def _subpixel_maximum(values: Floats, index: np.intp) -> float:
     return float(parabola_offset(*values[index - 1 : index + 2])) if 0 < index < values.size - 1 else 0.0

@@ -145,8 +145,11 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
     groups = np.array_split(order, max(1, min(_GROUPS, mean.size // (2 * _SMALLEST_GROUP))))
     rows = []
     for group in groups:
-        noise, is_flat = _robust_mean(variance[group])
-        flat = group[is_flat]
+        variances = variance[group]
+        noise = float(np.quantile(variances, _QUANTILE)) / _QUANTILE_OF_NOISE
+        for _ in range(8):  # the mean of the blocks without structure, which are no higher than noise can make them
+            noise = float(variances[variances <= _HIGHEST * noise].mean())
+        flat = group[variances <= _HIGHEST * noise]
         # Overlapping blocks share half their pixels each way, so four of them count as about two.
         error = max(noise * (2 / (_FREEDOM * max(1.0, flat.size / 2))) ** 0.5, 1e-12)
         unevenness = max(float((total[flat] - variance[flat]).mean()), 0.0) ** 0.5
@@ -155,15 +158,7 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
 
 
 def block_moments(planes: Any, xp: Any = np) -> tuple[Floats, Floats, Floats]:
-    """Return mean, noise variance and total variance of each block that is not constant.
-
-    Parameters
-    ----------
-    planes
-        ``(..., H, W)``, of NumPy or torch.
-    xp
-        Array namespace that they belong to.
-    """
+    """Return mean, noise variance and total variance of each block of ``(..., H, W)`` that is not constant."""
     # Contiguous, because the memory layout decides in which order NumPy sums, and so the last bit.
     is_numpy = isinstance(planes, np.ndarray)
     values = np.ascontiguousarray(planes, np.float64) if is_numpy else xp.astype(planes, xp.float64)
@@ -189,14 +184,6 @@ def _block_means(values: Any, xp: Any) -> Any:
     sums = xp.sum(xp.sum(cells, axis=-1), axis=-2)
     sums = sums[..., :-1, :] + sums[..., 1:, :]
     return (sums[..., :-1] + sums[..., 1:]) / BLOCK**2
-
-
-def _robust_mean(variances: Floats) -> tuple[float, NDArray[np.bool_]]:
-    """Return the noise variance of blocks of which some have structure, and which of them have none."""
-    noise = float(np.quantile(variances, _QUANTILE)) / _QUANTILE_OF_NOISE
-    for _ in range(8):
-        noise = float(variances[variances <= _HIGHEST * noise].mean())
-    return noise, variances <= _HIGHEST * noise
 
 
 def _fit(curve: NoiseCurve, template: Sensor) -> tuple[float, float]:

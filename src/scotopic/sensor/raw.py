@@ -72,7 +72,16 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
             black = np.asarray(raw.black_level_per_channel, np.float64)
             white = float(raw.white_level)
             if color == "demosaiced":
-                image = _demosaic(raw, rawpy)
+                pixels = raw.postprocess(
+                    gamma=(1, 1),
+                    output_bps=16,
+                    output_color=rawpy.ColorSpace.raw,
+                    user_wb=[1.0, 1.0, 1.0, 1.0],
+                    user_flip=0,
+                    no_auto_bright=True,
+                    adjust_maximum_thr=0.0,  # otherwise LibRaw stretches each image by its own brightest pixels
+                )
+                image = pixels / 65535.0
             else:
                 mosaic = _subtract_black(raw, black, white, shown)
                 image = mosaic[..., None] if color == "mosaic" else _bin(mosaic, raw, shown)
@@ -92,20 +101,6 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
     }
     sensor = read_dng_sensor(path) if os.fspath(path).lower().endswith(".dng") else None
     return Recording(np.ascontiguousarray(image, np.float32), sensor, assumed)
-
-
-def _demosaic(raw: Any, rawpy: Any) -> NDArray[np.float64]:
-    pixels = raw.postprocess(
-        gamma=(1, 1),
-        output_bps=16,
-        output_color=rawpy.ColorSpace.raw,
-        user_wb=[1.0, 1.0, 1.0, 1.0],
-        user_flip=0,
-        no_auto_bright=True,
-        adjust_maximum_thr=0.0,  # otherwise LibRaw stretches each image by its own brightest pixels
-    )
-    scaled: NDArray[np.float64] = pixels / 65535.0
-    return scaled
 
 
 def _subtract_black(raw: Any, black: NDArray[np.float64], white: float, shown: str) -> NDArray[np.float64]:
@@ -137,26 +132,10 @@ def _bin(mosaic: NDArray[np.float64], raw: Any, shown: str) -> NDArray[np.float6
 
 
 def read_dng_sensor(path: str | os.PathLike[str], channel: int | None = None) -> Sensor | None:
-    """Read the sensor that a DNG file describes, for values as :func:`~scotopic.sensor.raw.read_raw` returns them.
+    """Read the sensor that a DNG file describes, for values as :func:`read_raw` returns them; None without a profile.
 
-    Parameters
-    ----------
-    path
-        The file.
-    channel
-        Use the noise of this channel; by default the mean of all channels, which differ little.
-
-    Returns
-    -------
-    Sensor or None
-        None if the file has no noise profile.
-
-    Raises
-    ------
-    InputError
-        The file is not a TIFF, or its tags make no sense.
-    SettingsError
-        There is no such channel.
+    By default it has the mean noise of all channels, which differ little. Raises :class:`InputError` if the file is not
+    a TIFF or its tags make no sense, and :class:`SettingsError` if there is no such channel.
     """
     shown = repr(os.fspath(path))
     tags = _read_tags(path)
@@ -198,16 +177,11 @@ def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
             for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
                 for code in (_NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL):
                     if code not in found and code in page.tags:
-                        found[code] = _as_numbers(page.tags[code])
+                        numbers = np.atleast_1d(np.asarray(page.tags[code].value, np.float64))
+                        if page.tags[code].dtype in _RATIONALS:  # numerator, denominator, numerator, ...
+                            numbers = numbers[::2] / np.where(numbers[1::2] == 0, np.nan, numbers[1::2])
+                        found[code] = numbers
     except Exception as error:  # a broken file can make tifffile's parser raise anything
         reason = getattr(error, "strerror", None) or f"it is not a DNG file, or it is damaged ({error!s:.100})"
         raise InputError(f"{os.fspath(path)!r} cannot be read: {reason}.") from error
     return found
-
-
-def _as_numbers(tag: Any) -> NDArray[np.float64]:
-    """Return the numbers of a tag. tifffile gives fractions as numerator, denominator, numerator, ..."""
-    values = np.atleast_1d(np.asarray(tag.value, np.float64))
-    if tag.dtype in _RATIONALS:
-        return values[::2] / np.where(values[1::2] == 0, np.nan, values[1::2])
-    return values

@@ -15,14 +15,10 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
+from scotopic.io.images import RAW_SUFFIXES
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.response import Response, linearize
 
-#: File name extensions of camera raw files.
-RAW_SUFFIXES = (
-    ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
-    ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
-)  # fmt: skip
 KINDS = ("auto", "image", "raw", "counts", "bit-planes")
 
 _Reader = TypeVar("_Reader", bound=Callable[..., "Recording"])

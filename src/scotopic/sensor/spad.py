@@ -165,7 +165,16 @@ def count_bits(
 def _load_planes(source: Any, width: int | None, height: int | None) -> tuple[NDArray[Any], str]:
     """Return the planes, packed or bool, and how to call them in error messages."""
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".bin":
-        stack, title = _map_raw_planes(source, width, height)
+        title = f"The file {os.fspath(source)!r}"
+        if not (width and height and width > 0 and height > 0):
+            raise SettingsError(f"{title} does not store its shape. Pass its width and height.")
+        size, plane = plain_file_size(source), height * -(-width // 8)
+        if size == 0 or size % plane:
+            raise InputError(
+                f"{title} has {size} bytes, which is not a multiple of {plane}, the bytes of a plane of {width} x "
+                f"{height} px. Check width and height, or whether the file is complete."
+            )
+        stack: NDArray[Any] = np.memmap(source, np.uint8, "r", shape=(size // plane, height, plane // height))
     else:
         stack, title = load_array(source, "bit planes")
     is_stack = stack.ndim == 3 or (stack.ndim == 4 and stack.shape[3] in (1, 3))
@@ -177,16 +186,3 @@ def _load_planes(source: Any, width: int | None, height: int | None) -> tuple[ND
     if height is not None and stack.shape[1] != height:
         raise InputError(f"{title} has planes of height {stack.shape[1]}, not {height}.")
     return stack, title
-
-
-def _map_raw_planes(path: str | os.PathLike[str], width: int | None, height: int | None) -> tuple[NDArray[Any], str]:
-    shown = repr(os.fspath(path))
-    if not (width and height and width > 0 and height > 0):
-        raise SettingsError(f"The file {shown} does not store its shape. Pass its width and height.")
-    size, plane = plain_file_size(path), height * -(-width // 8)
-    if size == 0 or size % plane:
-        raise InputError(
-            f"The file {shown} has {size} bytes, which is not a multiple of {plane}, the bytes of a plane of {width} x "
-            f"{height} px. Check width and height, or whether the file is complete."
-        )
-    return np.memmap(path, np.uint8, "r", shape=(size // plane, height, plane // height)), f"The file {shown}"

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from scotopic.depth.calibration import UNITS, Calibration, Camera, Matrix, Rig
+from scotopic.depth.calibration import UNITS, Calibration, Camera, Matrix, Rig, intrinsics
 from scotopic.errors import InputError
 from scotopic.io.input_file import read_input_file
 
@@ -157,10 +158,7 @@ def read_middlebury(file: TextFile) -> tuple[Calibration, float | None]:
         doffs = between if doffs is None else doffs
     width, height = file.size(found)
     calibration = Calibration(
-        fx=float(left[0, 0]),
-        fy=float(left[1, 1]),
-        cx=float(left[0, 2]),
-        cy=float(left[1, 2]),
+        **intrinsics(left),
         baseline=file.number("baseline", found["baseline"]) * UNITS["mm"],
         doffs=float(doffs or 0.0),
         width=width,
@@ -247,20 +245,11 @@ def read_plain(file: TextFile, unit: str | None) -> Calibration:
     for name in PLAIN_NAMES:  # also doffs: a line that was lost must not become 0
         if name not in found:
             raise file.error(f"{name!r} is missing. Give {' '.join(PLAIN_NAMES)}; doffs is 0 for most rigs.")
-    value = {name: file.number(name, node) for name, node in found.items()}
+    value: dict[str, Any] = {name: file.number(name, node) for name, node in found.items()}
     line = found["baseline"].line
     if None not in (own_unit, unit) and own_unit != unit:
         raise file.error(f"The baseline is in {own_unit}, not in {unit}. Leave one of the two out.", line)
     meters, known = file.meters(own_unit or unit, value["baseline"], line)
-    width, height = file.size(found)
-    return Calibration(
-        fx=value["fx"],
-        fy=value.get("fy", value["fx"]),
-        cx=value["cx"],
-        cy=value["cy"],
-        baseline=value["baseline"] * meters,
-        doffs=value["doffs"],
-        width=width,
-        height=height,
-        source=f"plain numbers {file.shown}, {known}",
-    )
+    value["baseline"] *= meters
+    value["width"], value["height"] = file.size(found)
+    return Calibration(**{"fy": value["fx"], **value}, source=f"plain numbers {file.shown}, {known}")

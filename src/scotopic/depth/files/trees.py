@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -64,6 +65,10 @@ def _content_events(file: TextFile, text: str) -> Iterator[Any]:
             yield event
 
 
+def _goes_on(event: Any) -> bool:
+    return not isinstance(event, yaml.CollectionEndEvent)
+
+
 def _yaml_value(file: TextFile, event: Any, events: Iterator[Any], depth: int) -> str | list[str] | Tree:
     """Return the value that begins with an event; rows of a matrix are joined to one list."""
     line = event.start_mark.line + 1
@@ -73,26 +78,19 @@ def _yaml_value(file: TextFile, event: Any, events: Iterator[Any], depth: int) -
         return str(event.value)
     if isinstance(event, yaml.SequenceStartEvent):
         words: list[str] = []
-        for item in _until_end(events):
+        for item in takewhile(_goes_on, events):
             value = _yaml_value(file, item, events, depth + 1)
             if isinstance(value, dict) or (isinstance(item, yaml.ScalarEvent) and (item.style or not value)):
                 raise file.error("A list holds something else than plain numbers.", item.start_mark.line + 1)
             words += [value] if isinstance(value, str) else value
         return words
     tree: Tree = {}
-    for key in _until_end(events):
+    for key in takewhile(_goes_on, events):
         if not isinstance(key, yaml.ScalarEvent) or not _NAME.fullmatch(key.value):
             raise file.error("A key is not a plain name.", key.start_mark.line + 1)
         value = _yaml_value(file, next(events), events, depth + 1)
         file.add(tree, str(key.value), Node(key.start_mark.line + 1, value))
     return tree
-
-
-def _until_end(events: Iterator[Any]) -> Iterator[Any]:
-    for event in events:
-        if isinstance(event, yaml.CollectionEndEvent):
-            return
-        yield event
 
 
 def parse_xml(file: TextFile) -> Tree:
