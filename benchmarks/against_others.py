@@ -5,7 +5,7 @@
 
 Reads the records and maps of a benchmark. For each data set and window it compares the mean risk-coverage curves
 point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways: as they are if
-they are dense, from the farther neighbor along the row, and by the planes of :mod:`scotopic.depth.fill`. The best of
+they are dense, from the farther neighbor along the row, and by the planes of :mod:`scotopic.stages.filling`. The best of
 them counts, separately for W1 and W19.
 """
 
@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import scotopic
-from scotopic.depth.fill import fill_between_boundaries
 from scotopic.evaluation.benchmark import list_scenes
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan, load_plan
 from scotopic.evaluation.records import Record, maps_path
 from scotopic.evaluation.scene import Scene
+from scotopic.stages.filling import fill_between_boundaries
 
 OURS, CEILING = "scotopic:best", "clean+sgbm"
 COVERAGES = np.geomspace(1, 100, 41)  # per cent

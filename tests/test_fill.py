@@ -12,11 +12,11 @@ import pytest
 from made_match import made_match
 
 import scotopic
-from scotopic.depth.completion import complete
-from scotopic.depth.fill import fill_between_boundaries
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_pfm
 from scotopic.result import FORMAT, Match
+from scotopic.stages.completion import complete
+from scotopic.stages.filling import fill_between_boundaries
 
 NAN = np.float32(np.nan)
 

@@ -24,7 +24,7 @@ from scotopic.stages.consistency import Reason
 from scotopic.stages.junctions.fit import Junctions, check_fields, fit_fields
 
 if TYPE_CHECKING:
-    from scotopic.depth.completion import Fill
+    from scotopic.stages.completion import Fill
 
 Pair = tuple[Image, Image]
 Fields = tuple[Junctions[np.ndarray], Junctions[np.ndarray]]
@@ -80,7 +80,7 @@ def match(
     fill
         How to make :attr:`Match.filled` other than by planes between boundaries: a callable that takes the denoised
         left image, the disparity and its confidence, and returns the disparity of every pixel; or the ONNX file of a
-        depth-completion network (see :mod:`scotopic.depth.completion`).
+        depth-completion network (see :mod:`scotopic.stages.completion`).
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
@@ -111,7 +111,7 @@ def match(
     """
     settings = make_settings(preset, **overrides)
     if fill is not None:
-        from scotopic.depth.completion import check_fill  # few need it, so it is not imported with the package
+        from scotopic.stages.completion import check_fill  # few need it, so it is not imported with the package
 
         check_fill(fill)
     if junctions is not None:
@@ -148,7 +148,7 @@ def _match_one(
             settings = fit_to_memory(settings, images[0].shape)
         result = run_pipeline(device, images, settings, junctions=junctions, progress=progress)
     if fill is not None:
-        from scotopic.depth.completion import complete
+        from scotopic.stages.completion import complete
 
         colors, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
         result = replace(result, completed=complete(fill, colors, disparity, confidence))

@@ -3,7 +3,7 @@
 ETA = 0.01  #: eta, width of the soft step between wedges, in patch coordinates
 DELTA = 0.05  #: delta, width of a drawn boundary, in patch coordinates
 LIFT = 0.1  #: how far a vanishing sector is lifted, so that it vanishes cleanly
-LIFT_POWER = 35  #: of the lift in the sector's opening
+LIFT_POWER = 35  #: of the lift in the sector's opening; the kernels write this power out as products
 COLOR_FLOOR = 1e-10  #: keeps the color of an empty wedge finite
 
 ADAM_BETAS = (0.5, 0.99)  #: beta_1 and beta_2 of Adam

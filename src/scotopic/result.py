@@ -101,9 +101,9 @@ class Match:
     def filled(self) -> Map:
         """A disparity for every pixel: kept ones as they are, planes between boundaries elsewhere; or ``completed``.
 
-        Computed when it is first asked for, on the CPU (see :mod:`scotopic.depth.fill`).
+        Computed when it is first asked for, on the CPU (see :mod:`scotopic.stages.filling`).
         """
-        from scotopic.depth.fill import fill_between_boundaries
+        from scotopic.stages.filling import fill_between_boundaries
 
         if self.completed is not None:
             return self.completed

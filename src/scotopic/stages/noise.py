@@ -10,7 +10,7 @@ transform of that line, ``2 / b (sqrt(b I + a) - sqrt(a))``, after which the noi
 divided by their largest value, because the fit of junctions weighs colors against boundaries on the scale of [0, 1].
 
 Noise that is correlated between pixels (demosaicing, compression) is larger in coarse bands than white noise would be.
-:func:`detect_correlated_noise` finds it in the quietest parts of the finest band.
+:func:`scotopic.stages.channels.detect_correlated_noise` finds it in the quietest parts of the finest band.
 """
 
 from __future__ import annotations
