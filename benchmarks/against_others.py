@@ -5,8 +5,8 @@
 
 Reads the records and maps of a benchmark. For each data set and window it compares the mean risk-coverage curves
 point by point, and the error at every pixel. Methods that leave pixels out are filled in three ways: as they are if
-they are dense, from the farther neighbor along the row, and by the planes of :mod:`scotopic.stages.filling`. The best of
-them counts, separately for W1 and W19.
+they are dense, from the farther neighbor along the row, and by the planes of :mod:`scotopic.stages.filling`. The best
+of them counts, separately for W1 and W19.
 """
 
 from __future__ import annotations
