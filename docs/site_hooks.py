@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import griffe
 
 from scotopic.pipelines import stages_of
-from scotopic.settings import PRESETS
+from scotopic.settings import PRESETS, describe_settings
 
 _ROOT = Path(__file__).parent.parent
 _RESULTS = _ROOT / "benchmarks" / "results"
@@ -24,20 +23,19 @@ _TABLE = re.compile(r"^(=+(?: +=+)+\n.*?\n=+(?: +=+)+)$", re.MULTILINE | re.DOTA
 
 def presets_table() -> str:
     """Return all settings that the presets share and in which they differ, one column per preset."""
-    values = {
-        name: {
-            f.name: getattr(part, f.name)
-            for part in (getattr(settings, g.name) for g in dataclasses.fields(settings))
-            if dataclasses.is_dataclass(part)
-            for f in dataclasses.fields(part)
-        }
-        for name, settings in PRESETS.items()
-    }
+    values = {name: {each.name: each.value for each in describe_settings(s)} for name, s in PRESETS.items()}
     names = list(dict.fromkeys(name for preset in values.values() for name in preset))
     shared = [name for name in names if all(name in preset for preset in values.values())]
     differing = [name for name in shared if len({repr(preset[name]) for preset in values.values()}) > 1]
     rows = [[f"`{name}`", *(str(preset[name]) for preset in values.values())] for name in differing]
     return _table(["setting", *(f"`{name}`" for name in values)], rows)
+
+
+def settings_table() -> str:
+    """Return every setting of every pipeline, with the part that it is in, its default and its meaning."""
+    found = {each.name: each for preset in ("best", "paper") for each in describe_settings(PRESETS[preset])}
+    rows = [[each.part, f"`{each.name}`", str(each.value), each.meaning] for each in found.values()]
+    return _table(["part", "setting", "default of `paper`, or of `best`", "meaning"], rows)
 
 
 def stages_table() -> str:
@@ -119,6 +117,7 @@ _INSERTED = {
     "<!-- table of presets -->": presets_table,
     "<!-- table of results -->": results_table,
     "<!-- table of stages -->": stages_table,
+    "<!-- table of settings -->": settings_table,
     "<!-- the scripts -->": example_scripts,
 }
 
