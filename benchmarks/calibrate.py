@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from random_scenes import random_scene
 
 import scotopic
+from scotopic.stages.confidence import CALIBRATION
 
 PHOTONS = (1.0, 2.0, 2.0, 4.0, 8.0, 32.0)
 SIZES = ((256, 176), (320, 208), (384, 256))
@@ -43,7 +44,7 @@ def main() -> None:
         samples.append(sample(seed))
         print(f"{seed}: {samples[-1].photons:g} photons, {samples[-1].right.mean():.2f} within 1 px", flush=True)
     top, middle, slope = fit(samples)
-    print(f"confidence_top = {top:.3f}, confidence_middle = {middle:.3g}, confidence_slope = {slope:.3g}")
+    print(f"ConfidenceCalibration(top={top:.3f}, middle={middle:.3g}, slope={slope:.3g})")
     halves = samples[::2], samples[1::2]
     judged = [
         (each, curve(each.score, constants))
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def sample(seed: int) -> Sample:
-    """Match one scene with a calibration that leaves the score as it is: ``s / (1 + s)`` is undone.
+    """Match one scene, and undo the calibration to get the score.
 
     The power of the volume's spread stays the preset's: 1/4, 1/2 and 3/4 made scenes held back equally likely.
     """
@@ -76,11 +77,11 @@ def sample(seed: int) -> Sample:
         room = scotopic.render_scene(width, height, seed)
         left, right, truth = room.left, room.right, room.disparity_left
     noisy = scotopic.simulate_pair(left, right, photons=photons, read_noise=2, seed=seed)
-    plain = {"confidence_top": 1.0, "confidence_middle": 1.0, "confidence_slope": 1.0}
-    found = scotopic.match(*noisy, preset="best", device="cpu", max_disparity=width // 6, **plain)
+    found = scotopic.match(*noisy, preset="best", device="cpu", max_disparity=width // 6)
     chosen = found.confidence[::3, ::3].astype(np.float64)
+    odds = chosen / np.maximum(CALIBRATION.top - chosen, 1e-9)
     right_ones = np.abs(found.disparity_all - truth)[::3, ::3] <= WITHIN
-    return Sample(photons, (chosen / np.maximum(1 - chosen, 1e-9)).ravel(), right_ones.ravel())
+    return Sample(photons, (CALIBRATION.middle * odds ** (1 / CALIBRATION.slope)).ravel(), right_ones.ravel())
 
 
 def curve(score: NDArray[np.float64], constants: tuple[float, float, float]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Where an extremum of sampled values lies between two samples."""
+"""Between two samples: where an extremum lies, and which pixel is nearest."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def parabola_offset(before: Any, here: Any, after: Any, xp: Any = np) -> Any:
     curvature = before - 2 * here + after
     is_straight = curvature == 0
     return xp.where(is_straight, 0.0, (before - after) / xp.where(is_straight, 1, 2 * curvature))
+
+
+def nearest_pixel(place: Any, xp: Any = np) -> Any:
+    """Return the nearest pixel to a place, halves upward: the one rounding of where a pixel lands in the other view."""
+    return xp.floor(place + 0.5)

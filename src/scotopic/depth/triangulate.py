@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from scotopic.depth.calibration import Calibration
 from scotopic.errors import InputError
+from scotopic.subpixel import nearest_pixel
 
 Map = NDArray[np.float32]
 
@@ -104,7 +105,7 @@ def sample_columns(
     values: NDArray[np.floating], columns: NDArray[np.floating]
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Return the values at the nearest pixel to given columns of each row, and whether that lies in the image."""
-    nearest = np.rint(np.where(np.isfinite(columns), columns, -1))
+    nearest = nearest_pixel(np.where(np.isfinite(columns), columns, -1))
     inside = (nearest >= 0) & (nearest < values.shape[1])
     return np.take_along_axis(values, np.clip(nearest, 0, values.shape[1] - 1).astype(np.intp), axis=1), inside
 

@@ -24,6 +24,7 @@ from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.patch_grid import patches_over
 from scotopic.settings import JunctionSettings, PatchMatchingSettings
+from scotopic.subpixel import nearest_pixel
 
 
 class Reason(IntEnum):
@@ -61,7 +62,7 @@ def land(backend: Backend[Array], disparity: Array, *, truncate: bool = False) -
     if truncate:
         is_outside = (place < 0) | (place > width - 1)
         return Landing(xp.astype(xp.clip(place, min=0, max=width - 1), xp.int64), is_outside)
-    nearest = xp.astype(xp.floor(place + 0.5), xp.int64)
+    nearest = xp.astype(nearest_pixel(place, xp), xp.int64)
     return Landing(xp.clip(nearest, min=0, max=width - 1), (nearest < 0) | (nearest >= width))
 
 
