@@ -177,7 +177,7 @@ def _save_depth(folder: Path, result: Match, calibration: Calibration | None, po
     depth = depth_from_disparity(result.disparity, calibration)
     # Only junction matching averages disparity over patches, which blurs it at depth edges.
     is_averaged = isinstance(result.settings, JunctionMatchingSettings)
-    patch_size = result.settings.junctions.patch_size if is_averaged else 1
+    patch_size = result.settings.junctions.patch_size if is_averaged else None
     sigma = disparity_uncertainty(result.disparity_all, result.right_disparity, patch_size)
     for name, values in zip(DEPTH_FILES, (depth, depth_uncertainty(result.disparity, calibration, sigma)), strict=True):
         write_disparity(folder / name, values)  # infinite where there is none
