@@ -41,7 +41,7 @@ DEVICES = [CPU, CUDA]  #: every kernel is held to the reference on each of these
 #: Marks of a test that asks too much of an interpreter.
 REAL_GPU = [
     pytest.mark.gpu,
-    pytest.mark.skipif(WHY_NO_GPU is not None, reason=f"needs a GPU: found {WHY_NO_GPU}"),
+    pytest.mark.skipif(WHY_NO_GPU is not None, reason=f"needs a GPU: {WHY_NO_GPU}"),
 ]
 ON_REAL_DEVICES = [CPU, pytest.param("cuda", marks=REAL_GPU)]  #: for those that ask too much of an interpreter
 

@@ -53,7 +53,7 @@ class TestBadImages:
 
     @pytest.mark.parametrize("channels", [2, 4])
     def test_two_or_four_channels_are_counted(self, side: str, channels: int) -> None:
-        assert f"{channels} channels" in self.refused(side, np.zeros((48, 64, channels), np.float32))
+        assert f"(48, 64, {channels})" in self.refused(side, np.zeros((48, 64, channels), np.float32))
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     def test_values_that_are_not_finite_are_located(self, side: str, value: float) -> None:
@@ -66,7 +66,7 @@ class TestBadImages:
         assert "row 7, column 11" in message
 
     def test_floats_of_another_scale_are_recognized(self, side: str) -> None:
-        assert "divide by" in self.refused(side, 255 * good())
+        assert "Divide them by full scale" in self.refused(side, 255 * good())
 
     def test_what_is_no_image_is_named_by_its_type(self, side: str) -> None:
         assert "NoneType" in self.refused(side, None)
