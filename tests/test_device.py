@@ -40,9 +40,9 @@ def find(*names: str) -> Any:
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        (("torch",), "torch not installed"),
-        (("triton",), "triton not installed"),
-        (("torch", "triton"), "torch and triton not installed"),
+        (("torch",), "torch is not installed"),
+        (("triton",), "triton is not installed"),
+        (("torch", "triton"), "torch and triton are not installed"),
     ],
 )
 def test_missing_packages_are_named_with_the_way_to_get_them(

@@ -58,7 +58,8 @@ def why_no_gpu() -> str | None:
     """Return what keeps the GPU kernels from running, in words; ``None`` where nothing does."""
     missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
     if missing:
-        return f"{' and '.join(missing)} not installed ({GPU_EXTRA})"
+        verb = "is" if len(missing) == 1 else "are"
+        return f"{' and '.join(missing)} {verb} not installed ({GPU_EXTRA})"
     if interpreted():
         return None
     if not _has_driver():  # asked first: importing torch takes seconds
