@@ -1,40 +1,65 @@
-"""At which size a pair is matched, and how windows and penalties adapt to its signal-to-noise ratio.
+"""At which sizes a pair is matched, and how windows and penalties adapt to its signal-to-noise ratio.
 
-In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. Two ratios
-of signal to noise are measured. That of the finest band, its median over the left image, decides on the size
-(:func:`choose_size`). That of the images themselves, along the axis of their colors that has most signal, is about 0.1
-at two photons, 2 to 3 at 32, 4 to 15 on clean pictures (:func:`measure_snr`). Windows, penalties and the reach of the
-score are made for images in which a pixel alone says nothing; above a ratio ``q`` of 1 it says something: lengths then
-fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and penalties with ``q^(3/4)``.
+In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. In good
+light fine evidence at full size is added (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are measured.
+That of the images at half size, along the axis of their colors that has most signal, decides on the fine evidence
+(:func:`measure_snr`): it is about 0.1 at two photons, 1 to 4 at 64, 3 to 50 on clean pictures. That of the finest band
+at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be relied on: it
+is below 0.5 up to 64 photons and 2 to 12 on clean pictures. Where it is low, images are denoised first.
+
+Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing; above a ratio
+``q`` of 1 it says something: lengths then fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and
+penalties with ``q^(3/4)``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.settings import EvidenceMatchingSettings
-from scotopic.stages.channels import Pair, band, band_kernel, energy, high_pass, principal_axes
+from scotopic.stages.channels import (
+    Pair,
+    band,
+    band_kernel,
+    detect_correlated_noise,
+    energy,
+    high_pass,
+    principal_axes,
+)
 
 MIN_WINDOW = 0.7  #: windows of less than this are those of single pixels
 
 
-def choose_size(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> int:
-    """Return how many pixels along a side become one: 1 in good light, 2 in the dark, more in a large image."""
-    factor = 1 if measure_band_snr(backend, pair, settings) > settings.resolution.full_size_snr else 2
+class Sizes(NamedTuple):
+    """How many pixels along a side become one, for the coarse evidence and for the fine."""
+
+    coarse: int
+    fine: int | None  #: ``None`` in the dark, where there is no fine evidence
+
+
+def choose_sizes(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> Sizes:
+    """Return the sizes: half for coarse evidence, full for fine evidence in good light; smaller in large images."""
     height, width = pair.left.shape[:2]
     cells = height * width * len(settings.matching.disparities)
-    while cells > settings.resolution.max_cells * factor**3 and factor < min(height, width):
-        factor *= 2
-    return factor
+    smallest = 1
+    while cells > settings.resolution.max_cells * smallest**3 and smallest < min(height, width):
+        smallest *= 2
+    in_the_dark = Sizes(max(smallest, 2), None)
+    half, small = shrink_pair(backend, pair, settings, in_the_dark.coarse)
+    snr = measure_snr(backend, detect_correlated_noise(backend, half, small), small)
+    return Sizes(2 * smallest, smallest) if snr > settings.fine.fine_snr else in_the_dark
 
 
-def measure_band_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> float:
-    """Return the median over the left image of the finest band's signal-to-noise ratio."""
+def measure_band_snr(
+    backend: Backend[Array], image: Array, variance: float, settings: EvidenceMatchingSettings
+) -> float:
+    """Return the median over an image of its finest band's signal-to-noise ratio; ``variance`` is that of its noise."""
     scale = settings.channels.finest_scale
-    fine = band(backend, pair.left, scale, 2.0)
-    noise = pair.variance * band_kernel(scale, 2.0)[0]
+    fine = band(backend, image, scale, 2.0)
+    noise = variance * band_kernel(scale, 2.0)[0]
     local = backend.blur(energy(backend, fine) / fine.shape[2], 6 * scale)
     quiet = backend.quantile(local, settings.noise.quiet_quantile)
     if quiet > settings.noise.correlated_factor * noise:
@@ -80,6 +105,16 @@ def measure_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMa
     variances, _ = principal_axes(backend, left, right)
     snr = max(float(variances[-1]) / pair.variance - 1, 0.0)
     return min(snr, settings.resolution.max_snr)
+
+
+def settings_for_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
+    """Return the settings with the reach of the score and the jumps within planes that suit fine evidence."""
+    fine = settings.fine
+    return replace(
+        settings,
+        score=replace(settings.score, confidence_reach=fine.fine_reach),
+        surfaces=replace(settings.surfaces, plane_tau=fine.fine_tau),
+    )
 
 
 def relax_for_snr(settings: EvidenceMatchingSettings, snr: float) -> EvidenceMatchingSettings:
