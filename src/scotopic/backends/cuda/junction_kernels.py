@@ -332,11 +332,11 @@ def _by_wedge(sp, sw, weight, s, q):
 
 
 @triton.jit
-def _target(image, color_map, inside, mean, color_weight, LEAN: tl.constexpr, REAL: tl.constexpr):
+def _target(image, color_map, at, inside, mean, color_weight, LEAN: tl.constexpr, REAL: tl.constexpr):
     """``J = I + lc G`` at pixels, less its mean."""
-    j = tl.load(image, mask=inside, other=0.0).to(REAL) - mean
+    j = tl.load(image + at, mask=inside, other=0.0).to(REAL) - mean
     if LEAN:
-        j += color_weight * tl.load(color_map, mask=inside, other=0.0)
+        j += color_weight * tl.load(color_map + at, mask=inside, other=0.0)
     return j
 
 
@@ -382,8 +382,7 @@ def describe(
         shapes = _plus(shapes, (p, w, p * p, p * w, w * w))
         more = ()
         for c in tl.static_range(CHANNELS):
-            there = c * area + at
-            j = _target(image + there, color_map + there, inside, 0.0, color_weight, LEAN, REAL)
+            j = _target(image + c * area, color_map + c * area, at, inside, 0.0, color_weight, LEAN, REAL)
             more += (j, p * j, w * j)
         colors = _plus(colors, more)
     n: tl.constexpr = SIZE * SIZE
@@ -419,8 +418,7 @@ def describe(
             p, w = _steps(d, e, g[6], h[6])
             by_p, by_w = constant[0] + 0.0 * p, constant[1] + 0.0 * p
             for c in tl.static_range(CHANNELS):
-                there = c * area + at
-                j = _target(image + there, color_map + there, inside, means[c], color_weight, LEAN, REAL)
+                j = _target(image + c * area, color_map + c * area, at, inside, means[c], color_weight, LEAN, REAL)
                 c0, c1, c2 = wedges[c]
                 painted = c0 + p * (c1 - c0) + w * (c2 - c1)
                 by_p += slopes[c][0] * j + 2 * (c1 - c0) * painted
