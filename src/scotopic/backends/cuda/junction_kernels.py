@@ -1,3 +1,5 @@
+# mypy: disable-error-code="assignment, misc, var-annotated"
+# (tuples in a kernel grow in loops that Triton unrolls, which Python's types cannot say)
 """Triton kernels of the field of junctions: the siblings of those in ``cpu/junction_kernels.py``,
 which explains the sums they rest on.
 
