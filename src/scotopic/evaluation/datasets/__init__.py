@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.datasets import eth3d, instereo2k, kitti2015, middlebury2006, middlebury2014, own_folder
+from scotopic.evaluation.datasets.kinds import DATASETS
 from scotopic.evaluation.datasets.layout import DatasetKind, Place
 from scotopic.evaluation.protocol import at_scale, check_scale
 from scotopic.evaluation.scene import Scene
 
 __all__ = ["DATASETS", "Dataset", "DatasetKind", "open_dataset"]
-
-#: The data sets that can be opened, each with its title, the scale of its protocol and its layout in words.
-DATASETS: Mapping[str, DatasetKind] = {
-    "middlebury2014": middlebury2014.KIND,
-    "middlebury2005": middlebury2006.KIND_2005,
-    "middlebury2006": middlebury2006.KIND_2006,
-    "instereo2k": instereo2k.KIND,
-    "eth3d": eth3d.KIND,
-    "kitti2015": kitti2015.KIND,
-    "folder": own_folder.KIND,
-}
 
 _MOST_SHOWN = 6
 

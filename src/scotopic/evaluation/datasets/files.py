@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from scotopic.depth import Calibration
 from scotopic.depth.files import read_calib_txt
 from scotopic.depth.triangulate import sample_columns
 from scotopic.errors import InputError
+from scotopic.evaluation.datasets.layout import Place
+from scotopic.evaluation.protocol import Recording
 from scotopic.io import as_image, read_image
 from scotopic.io.disparity import KITTI_SCALE
 
@@ -55,28 +58,50 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
     return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(divisor))
 
 
-def find_visible(
-    folder: Path,
-    left: Image,
-    right: Image,
-    truth: Image,
-    *right_truths: str,
-    divisor: float = KITTI_SCALE,
+def read_scene(
+    place: Place,
+    views: tuple[str, str],
+    truth: Sequence[str],
+    right_truth: Sequence[str] = (),
+    *,
+    divisor: float | None = KITTI_SCALE,
     bits: int = 16,
-) -> NDArray[np.bool_] | None:
-    """Return where both views see a point: by the mask of Middlebury and ETH3D, else by a truth of the right view.
+    measure: Callable[[Place, int], float] = lambda place, width: 1.0,
+    truth_may_be_missing: bool = False,
+) -> Recording:
+    """Read a scene that has a folder of its own, as it lies on disk.
 
-    In ``mask0nocc.png`` 255 is visible in both views, 128 occluded, 0 unknown. `right_truths` are the names that a
-    truth of the right view may have, to be read as by :func:`read_truth`. Returns None if there are none of these
-    files.
+    `truth` and `right_truth` are the names that the truth of either view may have; of several the first that exists is
+    read, as by :func:`read_truth`. A `divisor` of ``None`` stands for disparities in px of full size. `measure` returns
+    the size over full size from the width of the images, where the folder does not tell.
+
+    Where both views see a point is known from ``mask0nocc.png``, else from a truth of the right view.
     """
-    mask, other = folder / "mask0nocc.png", first_existing(folder, *right_truths)
-    if mask.exists():
-        values = _read_map(mask, left)
-        if values.dtype != np.uint8:
-            raise InputError(f"{str(mask)!r} holds {values.dtype} values instead of 8 bits (255, 128 or 0).")
-        return np.asarray(values == 255)
-    return None if other is None else visible_in_both(truth, read_truth(other, right, divisor, bits))
+    folder = place.folder
+    left, right = read_pair(folder / views[0], folder / views[1])
+    size = place.size or measure(place, left.shape[1])
+    scale = divisor or round(1 / size)
+    file = first_existing(folder, *truth)
+    if file is None and truth_may_be_missing:
+        true, other = np.full(left.shape[:2], np.nan, np.float32), None
+    else:
+        true = read_truth(file or folder / truth[-1], left, scale, bits)
+        other = first_existing(folder, *right_truth)
+    visible = _read_visible(folder / "mask0nocc.png", left)
+    if visible is None and other is not None:
+        visible = visible_in_both(true, read_truth(other, right, scale, bits))
+    calibration, max_disparity = read_calib_beside(folder, left)
+    return Recording(left, right, true, visible, calibration, size, max_disparity)
+
+
+def _read_visible(path: Path, image: Image) -> NDArray[np.bool_] | None:
+    """Read the mask of Middlebury and ETH3D: 255 is visible in both views, 128 occluded, 0 unknown."""
+    if not path.exists():
+        return None
+    values = _read_map(path, image)
+    if values.dtype != np.uint8:
+        raise InputError(f"{str(path)!r} holds {values.dtype} values instead of 8 bits (255, 128 or 0).")
+    return np.asarray(values == 255)
 
 
 def visible_in_both(left: Image, right: Image) -> NDArray[np.bool_]:
