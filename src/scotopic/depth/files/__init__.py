@@ -121,7 +121,7 @@ def _read_trees(files: list[TextFile], kind: str, unit: str | None, size: tuple[
     merged = dict(trees[0])
     for name, node in (trees[1] if len(trees) > 1 else {}).items():
         if name in merged and name not in _REPEATABLE:
-            raise files[1].error(f"{name!r} is also in {file.shown}. Remove one.", node.line)
+            raise node.error(f"{name!r} is also in {file.shown}. Remove one.")
         merged[name] = node
     if not is_opencv(merged):
         raise file.error(f"No calibration of a known kind has the keys {', '.join(sorted(merged))[:120]}. {KINDS}")
