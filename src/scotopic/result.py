@@ -227,10 +227,7 @@ class Match:
     def load(cls, folder: str | PathLike[str]) -> Match:
         """Read a match that :meth:`save` wrote.
 
-        Raises
-        ------
-        InputError
-            There is none, or it cannot be read.
+        Raises :class:`InputError` if there is none, or it cannot be read.
         """
         path = Path(folder) / "match.npz"
         arrays = read_npz(path)

@@ -40,12 +40,8 @@ KITTI_SCALE = 256.0  #: stored 16-bit value over px
 def write_disparity(path: str | os.PathLike[str], disparity: NDArray[np.floating]) -> None:
     """Write a disparity map, ``H x W`` px, NaN where there is none, in the format that the suffix of the file tells.
 
-    Raises
-    ------
-    InputError
-        The array is not such a map, the format cannot hold its values, or the suffix is unknown.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if the array is not such a map, the format cannot hold its values, or the suffix is
+    unknown. Raises :class:`OutputError` if the file cannot be written.
     """
     _format(path)[0](path, check_map(disparity, path))
 
@@ -53,10 +49,8 @@ def write_disparity(path: str | os.PathLike[str], disparity: NDArray[np.floating
 def read_disparity(path: str | os.PathLike[str]) -> Map:
     """Read a disparity map, NaN where there is none, in the format that the suffix of the file tells.
 
-    Raises
-    ------
-    InputError
-        The file is missing or damaged, holds no such map, has a newer format, or the suffix is unknown.
+    Raises :class:`InputError` if the file is missing or damaged, holds no such map, has a newer format, or the suffix
+    is unknown.
     """
     return _format(path)[1](path)
 

@@ -118,12 +118,8 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
 def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     """Write uint8 or uint16, ``H x W`` (gray) or ``H x W x 3`` (RGB), as a PNG file, atomically.
 
-    Raises
-    ------
-    InputError
-        `image` has another shape or type.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if `image` has another shape or type. Raises :class:`OutputError` if the file cannot be
+    written.
     """
     pixels: NDArray[Any] = np.asarray(image)
     shape_fits = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)

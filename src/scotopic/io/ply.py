@@ -24,12 +24,8 @@ def write_ply(
 ) -> None:
     """Write ``N x 3`` finite points, with ``N x 3`` RGB colors and ``N`` confidences, as binary PLY, atomically.
 
-    Raises
-    ------
-    InputError
-        An array has another shape or type, or a point is not finite.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if an array has another shape or type, or a point is not finite. Raises
+    :class:`OutputError` if the file cannot be written.
     """
     count = len(np.atleast_1d(points))
     with np.errstate(over="ignore"):

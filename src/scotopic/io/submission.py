@@ -49,12 +49,8 @@ def write_submission(
     `folder` is that of the scene, such as ``trainingQ/Adirondack``; it is created if it is missing. `dense` and
     `sparse` are disparity maps, ``H x W`` px, of one size; `seconds` is the run time.
 
-    Raises
-    ------
-    InputError
-        An array is not such a map, or `seconds` is not a duration.
-    OutputError
-        The folder cannot be written or already holds such files.
+    Raises :class:`InputError` if an array is not such a map, or `seconds` is not a duration. Raises
+    :class:`OutputError` if the folder cannot be written or already holds such files.
     """
     names = submission_files(name)
     if np.shape(dense) != np.shape(sparse) or np.ndim(dense) != 2:

@@ -42,10 +42,7 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
     From a PFM file, in which unknown is +inf or NaN, or from a gray PNG file, in which it is 0 and other values are
     disparity x `divisor`. A PNG file with other `bits` would be another map, made for viewing.
 
-    Raises
-    ------
-    InputError
-        The file is missing or broken, has another type, or another size than the image.
+    Raises :class:`InputError` if the file is missing or broken, has another type, or another size than the image.
     """
     values = _read_map(path, image)
     if path.suffix == ".pfm":
