@@ -96,11 +96,7 @@ def claim_file(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     target = Path(path)
     if not os.path.isdir(target.parent):
         raise OutputError(f"Cannot write {str(target)!r}: there is no folder {str(target.parent)!r}. Create it first.")
-    claim_folder(target.parent, (), overwrite)
-    if os.path.isdir(target):
-        raise OutputError(f"Cannot write {str(target)!r}: it is a folder. Choose another name.")
-    if os.path.lexists(target) and not overwrite:
-        raise OutputError(f"{str(target)!r} already exists. Choose another name or pass overwrite=True.")
+    claim_folder(target.parent, (target.name,), overwrite)
     return target
 
 

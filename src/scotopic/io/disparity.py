@@ -29,7 +29,7 @@ from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.images import read_image, write_png
 from scotopic.io.npz import read_npz, write_npz
-from scotopic.io.pfm import read_pfm, write_pfm
+from scotopic.io.pfm import write_pfm
 
 Map = NDArray[np.float32]
 
@@ -66,13 +66,7 @@ def write_kitti_png(path: str | os.PathLike[str], disparity: NDArray[np.floating
 
 def read_kitti_png(path: str | os.PathLike[str]) -> Map:
     """Read a disparity map, ``H x W`` px, NaN where there is none, from KITTI's 16-bit PNG."""
-    values = read_image(path)
-    if values.dtype != np.uint16 or values.ndim != 2:
-        raise InputError(
-            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A disparity map in KITTI's format has "
-            "one channel of 16 bits (disparity * 256, 0 = none)."
-        )
-    return _from_uint16(values)
+    return _read_map(path, (np.uint16,), "KITTI's format has one channel of 16 bits (disparity * 256, 0 = none)")
 
 
 def write_tiff(path: str | os.PathLike[str], disparity: NDArray[np.floating], bits: int = 32) -> None:
@@ -97,13 +91,7 @@ def read_tiff(path: str | os.PathLike[str]) -> Map:
 
     By OpenCV, which unlike tifffile alone also decodes LZW.
     """
-    values = read_image(path)
-    if values.ndim != 2 or values.dtype not in (np.uint16, np.float32):
-        raise InputError(
-            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A map in TIFF has one channel of 16 "
-            "bits or of 32-bit floats."
-        )
-    return _from_uint16(values) if values.dtype == np.uint16 else _mark_unknown(values)
+    return _read_map(path, (np.uint16, np.float32), "TIFF has one channel of 16 bits or of 32-bit floats")
 
 
 def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]:
@@ -133,15 +121,19 @@ def _to_uint16(values: NDArray[np.floating], path: str | os.PathLike[str]) -> ND
     return np.where(known, np.maximum(stored, 1), 0).astype(np.uint16)
 
 
-def _from_uint16(values: NDArray[Any]) -> Map:
-    return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(KITTI_SCALE))
+def _read_map(path: Any, types: tuple[type, ...], layout: str) -> Map:
+    values = read_image(path)
+    if values.ndim != 2 or values.dtype not in types:
+        raise InputError(
+            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A disparity map in {layout}."
+        )
+    if values.dtype == np.uint16:
+        return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(KITTI_SCALE))
+    return _mark_unknown(values)
 
 
 def _read_pfm(path: Any) -> Map:
-    values = read_pfm(path)
-    if values.ndim != 2:
-        raise InputError(f"{os.fspath(path)!r} has {values.shape[2]} channels. A disparity map has one.")
-    return _mark_unknown(values)
+    return _read_map(path, (np.float32,), "PFM has one channel")
 
 
 def _read_npz(path: Any) -> Map:

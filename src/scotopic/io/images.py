@@ -1,8 +1,7 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,12 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     data = read_input_file(path, "an image file", _FILE_LIMIT)
     if data[:2] in (b"PF", b"Pf"):  # whatever its name: OpenCV would take the magnitude of the scale for a factor
         return read_pfm(path)
-    image = None if _is_cut_short(data) else _decode(data)
-    if image is None:
+    import cv2
+
+    image = None
+    if data and not _is_cut_short(data):
+        image = call_opencv(cv2.imdecode, np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    if image is None:  # as for a format that OpenCV does not know
         raise InputError(
             f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
             "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM and PFM can be read."
@@ -141,17 +144,12 @@ def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> 
     """
     import cv2
 
-    cause, done, data = None, False, np.empty(0, np.uint8)
-    try:
-        with quiet_opencv():
-            done, data = cv2.imencode(suffix, pixels)
-    except cv2.error as error:
-        cause = error
+    done, data = call_opencv(cv2.imencode, suffix, pixels) or (False, None)
     if not done:
         raise OutputError(
             f"OpenCV cannot encode an image of shape {pixels.shape} as {suffix[1:].upper()} {os.fspath(path)!r}. Make "
             "it smaller."
-        ) from cause
+        )
     return bytes(data.tobytes())
 
 
@@ -194,23 +192,11 @@ def _check_values(array: NDArray[np.floating], title: str) -> None:
         )
 
 
-def _decode(data: bytes) -> NDArray[Any] | None:
-    """Return the image that OpenCV decodes, or None if it cannot."""
-    import cv2
+def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of OpenCV returns, or None if it raises.
 
-    if not data:
-        return None
-    with quiet_opencv():
-        try:
-            image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-        except cv2.error:
-            return None
-    return image  # None for a format that it does not know
-
-
-@contextmanager
-def quiet_opencv() -> Iterator[None]:
-    """Keep the messages of OpenCV, and of the FFmpeg in it, off the terminal: our error says what is wrong."""
+    The messages of OpenCV, and of the FFmpeg in it, are kept off the terminal: our error says what is wrong.
+    """
     import cv2
 
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read once, when the first video is opened
@@ -218,7 +204,9 @@ def quiet_opencv() -> Iterator[None]:
     level = logging.getLogLevel()
     logging.setLogLevel(0)  # silent
     try:
-        yield
+        return function(*arguments)
+    except cv2.error:
+        return None
     finally:
         logging.setLogLevel(level)
 
