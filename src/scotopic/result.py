@@ -1,14 +1,12 @@
 """The one result object: what was found, where, how sure, and why not elsewhere."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +83,7 @@ class Match:
     completed: Map | None = None
 
     @classmethod
-    def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Match:
+    def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Self:
         """Return a match of a device's own arrays. Tensors are typed as the NumPy arrays that they behave like."""
         return cls(**cast(dict[str, Any], arrays), settings=settings, timings=timings)
 
@@ -134,7 +132,7 @@ class Match:
         return int(self.mask.sum()) / int(height * width)
 
     @classmethod
-    def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Match:
+    def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Self:
         """Return a match that found nothing, everywhere for the same reason, as NumPy arrays."""
         left, right = to_numpy(left, right)
         shape = left.shape[:2]
@@ -154,11 +152,11 @@ class Match:
             settings=settings,
         )
 
-    def to_numpy(self) -> Match:
+    def to_numpy(self) -> Self:
         """Return the match with NumPy arrays, copied from the GPU if they are there."""
         return self.to_device("cpu")
 
-    def to_device(self, device: str) -> Match:
+    def to_device(self, device: str) -> Self:
         """Return the match with the arrays of a device: NumPy's on ``"cpu"``, torch tensors on ``"cuda"``."""
         arrays = [getattr(self, name) for name in ARRAYS]
         moved = to_numpy(*arrays) if device == "cpu" else [to_tensor(array) for array in arrays]
@@ -224,7 +222,7 @@ class Match:
         return target
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Match:
+    def load(cls, folder: str | PathLike[str]) -> Self:
         """Read a match that :meth:`save` wrote.
 
         Raises :class:`InputError` if there is none, or it cannot be read.

@@ -1,7 +1,5 @@
 """The HTML of the page; everything that a visitor wrote is escaped."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Sequence

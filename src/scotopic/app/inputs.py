@@ -1,7 +1,5 @@
 """Pairs to match: the visitor's own images, or rooms rendered here, whose true disparity is known."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The layout of the page and what happens when its parts are used; the work itself is in the other modules."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The maps of a match as pictures for the page, no larger than a screen."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

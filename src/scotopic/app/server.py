@@ -1,7 +1,5 @@
 """Running the page: which address it listens on, and that nothing is left behind when it stops."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The data of one visitor, and how long it lives; visitors share nothing."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """What the buttons of the page do: plain functions on a session, independent of the browser."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

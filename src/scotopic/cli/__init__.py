@@ -1,7 +1,5 @@
 """The command ``scotopic``: match pairs and videos, fit junctions, simulate noise, score maps, show a demo."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import signal

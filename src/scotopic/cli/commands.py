@@ -1,7 +1,5 @@
 """The smaller commands: ``junctions``, ``simulate``, ``info`` and ``app``."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``scotopic video``: two videos or two folders of frames, matched pair by pair while they are read."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque

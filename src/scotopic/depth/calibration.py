@@ -1,10 +1,8 @@
 """The calibration of a rectified pair, which turns pixels into meters, and of the cameras before rectification."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +110,7 @@ class Calibration:
             raise InputError(f"The calibration is for images of {self.width} x {self.height} px, which is not a size.")
 
     @classmethod
-    def from_projections(cls, left: Matrix, right: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
+    def from_projections(cls, left: Matrix, right: Matrix, *, meters: float = 1.0, **others: Any) -> Self:
         """Return the calibration of two rectified cameras with given 3 x 4 projection matrices.
 
         ``P = [fx 0 cx a; 0 fy cy b; 0 0 1 c]``, where ``a`` is minus ``fx`` times the camera's place on the baseline:
@@ -145,7 +143,7 @@ class Calibration:
         return cls(**intrinsics(left), baseline=baseline, doffs=doffs, **others)
 
     @classmethod
-    def from_q(cls, q: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
+    def from_q(cls, q: Matrix, *, meters: float = 1.0, **others: Any) -> Self:
         """Return the calibration of a given OpenCV ``Q``, the inverse of :attr:`q`, as :meth:`from_projections` does.
 
         Raises :class:`InputError` if ``cv2.stereoRectify`` does not return such a matrix for cameras side by side.
@@ -185,7 +183,7 @@ class Calibration:
             ]
         )
 
-    def resized(self, width: int, height: int) -> Calibration:
+    def resized(self, width: int, height: int) -> Self:
         """Return the calibration of the same images resized to `width` x `height` px.
 
         Focal lengths and `doffs` are scaled. So is the principal point, from the corner of the image: coordinates count
@@ -199,7 +197,7 @@ class Calibration:
             raise InputError(f"A calibration cannot be resized to {width} x {height} px.")
         return self.scaled(width / self.width, height / self.height, width, height)
 
-    def scaled(self, across: float, down: float, width: int | None, height: int | None) -> Calibration:
+    def scaled(self, across: float, down: float, width: int | None, height: int | None) -> Self:
         """Return the calibration of the images scaled by nominal factors, whatever their new size is rounded to."""
         return replace(
             self,
@@ -213,7 +211,7 @@ class Calibration:
             rig=None,  # it belongs to the old size
         )
 
-    def cropped(self, x: int, y: int, width: int, height: int, *, right_x: int | None = None) -> Calibration:
+    def cropped(self, x: int, y: int, width: int, height: int, *, right_x: int | None = None) -> Self:
         """Return the calibration of a crop of `width` x `height` px at pixel (x, y) of the left view.
 
         The crop of the right view begins at column `right_x` instead of `x` if that is given: every disparity then
@@ -232,7 +230,7 @@ class Calibration:
             self, cx=self.cx - x, cy=self.cy - y, doffs=self.doffs + shift, width=width, height=height, rig=None
         )
 
-    def for_image(self, width: int, height: int) -> Calibration:
+    def for_image(self, width: int, height: int) -> Self:
         """Return the calibration for images of a size: itself, or scaled if they were resized as a whole.
 
         Raises :class:`InputError` if they have other proportions: they were cropped, or belong to another calibration.

@@ -1,7 +1,5 @@
 """Points in space with the color and the confidence of their pixel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Protocol

@@ -13,8 +13,6 @@ time and measures how far the result moves. There is no result if it moves too f
 ``e`` is in units of its own noise, so the sum over ``n`` unrelated blocks varies like ``sqrt(n)``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rectifying the images of a calibrated rig, so that corresponding pixels lie in one row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

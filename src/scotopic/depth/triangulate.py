@@ -3,8 +3,6 @@
 Axes are the left camera's, as OpenCV's: x to the right, y down, z forward; meters.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

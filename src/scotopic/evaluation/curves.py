@@ -19,8 +19,6 @@ no result depends on the order of the pixels. The oracle ranks by the error itse
 is what is lost to a wrong ranking alone, 0 for a perfect one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

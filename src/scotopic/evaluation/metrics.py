@@ -5,8 +5,6 @@ by answering less. :class:`Score` holds both; show both. It also holds Middlebur
 a missing answer counts as a wrong one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

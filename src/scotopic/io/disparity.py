@@ -15,8 +15,6 @@ writing, if the array is not a map of floats or the format cannot hold its value
 raises :class:`~scotopic.errors.OutputError`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Frames are taken as recorded: 8-bit RGB from a video, whatever the image files h
 linearized, scaled or rotated by metadata.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

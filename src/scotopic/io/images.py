@@ -144,7 +144,7 @@ def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> 
     """
     import cv2
 
-    done, data = call_opencv(cv2.imencode, suffix, pixels) or (False, None)
+    done, data = call_opencv(cv2.imencode, suffix, pixels) or (False, np.empty(0, np.uint8))
     if not done:
         raise OutputError(
             f"OpenCV cannot encode an image of shape {pixels.shape} as {suffix[1:].upper()} {os.fspath(path)!r}. Make "

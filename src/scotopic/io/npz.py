@@ -1,7 +1,5 @@
 """NPZ files of plain arrays, written and read without ever pickling anything."""
 
-from __future__ import annotations
-
 import math
 import os
 import zipfile

@@ -1,8 +1,6 @@
 """Point clouds as PLY: binary, little-endian, with ``x y z`` in meters as float32, ``red green blue`` as bytes and
 ``confidence`` as float32."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -8,8 +8,6 @@
     Seconds.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

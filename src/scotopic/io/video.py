@@ -1,7 +1,5 @@
 """Videos by OpenCV: read frame by frame as recorded, and written so that they play."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Calibration files of the common kinds, told apart by their content."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,11 +1,9 @@
 """Calibrations in plain lines of text, read strictly: Middlebury, KITTI, and plain numbers."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,7 +32,7 @@ class TextFile:
     lines: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> TextFile:
+    def read(cls, path: str | os.PathLike[str]) -> Self:
         """Read a file; raise :class:`InputError` if it is missing, not a plain file, too large, or not text."""
         data = read_input_file(path, "a calibration file", _SIZE_LIMIT)
         try:
@@ -222,7 +220,7 @@ def read_kitti(file: TextFile, cameras: tuple[int, int]) -> Calibration:
             sides.append(Camera(matrix.matrix((3, 3)), distortion.vector(5), rotation.matrix((3, 3)), projection))
             sizes.append(size.pixels(2))
     # Of different sizes they could be rectified, but not to a pair of KITTI's.
-    rig = Rig(*sides, *sizes[0]) if len(sides) == 2 and sizes[0] == sizes[1] else None
+    rig = Rig(sides[0], sides[1], *sizes[0]) if len(sides) == 2 and sizes[0] == sizes[1] else None
     shape = found.get(f"S_rect_{cameras[0]:02d}") if is_raw else None
     width, height = shape.pixels(2) if shape else (None, None)
     source = f"KITTI {file.shown}, cameras {cameras[0]} and {cameras[1]}, baseline in m"

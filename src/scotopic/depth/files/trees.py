@@ -5,8 +5,6 @@ OpenCV 5.0). Only text is taken from them, never objects, and numbers follow the
 YAML ``1_000`` is a number and ``1e3`` is not. Aliases, document types and repeated keys are refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import takewhile

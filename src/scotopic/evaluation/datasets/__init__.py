@@ -1,7 +1,5 @@
 """Data sets, each read from the layout in which it is published, all giving one kind of scene."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The files of a scene: images, true disparities, masks and calibrations, each checked against the left image."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

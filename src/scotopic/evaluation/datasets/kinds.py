@@ -1,7 +1,5 @@
 """The data sets that can be opened, each read from the layout in which it is published."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Where the scenes of a data set lie in its folder."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field

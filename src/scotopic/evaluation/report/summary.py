@@ -6,8 +6,6 @@ pixels as the reference method answers on the same scene, noise and seed, and it
 risk-coverage curve. A *run* is a scene with a noise seed.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
