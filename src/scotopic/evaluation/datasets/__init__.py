@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.datasets.kinds import DATASETS
-from scotopic.evaluation.datasets.layout import DatasetKind, Place
+from scotopic.evaluation.datasets.files import Place
+from scotopic.evaluation.datasets.kinds import DATASETS, DatasetKind
 from scotopic.evaluation.protocol import at_scale, check_scale
 from scotopic.evaluation.scene import Scene
 

@@ -1,7 +1,8 @@
-"""The files of a scene: images, true disparities, masks and calibrations, each checked against the left image."""
+"""Where scenes lie, and their files: images, truth, masks and calibrations, each checked against the left image."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ from scotopic.depth import Calibration
 from scotopic.depth.files import read_calib_txt
 from scotopic.depth.triangulate import sample_columns
 from scotopic.errors import InputError
-from scotopic.evaluation.datasets.layout import Place
-from scotopic.evaluation.protocol import Recording
 from scotopic.io import as_image, read_image
 from scotopic.io.disparity import KITTI_SCALE
 
@@ -21,6 +20,51 @@ Image = NDArray[np.float32]
 
 #: Truths of the two views that differ by at most this, in px at the size on disk, belong to the same point.
 LEFT_RIGHT_TOLERANCE = 1.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one scene lies."""
+
+    name: str  #: unique in its data set
+    folder: Path  #: of its files (KITTI: of the folders of all scenes)
+    size: float | None = 1.0  #: size on disk over full size; ``None`` if only the images can tell
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted, without hidden ones; raise :class:`InputError` if it cannot be read."""
+    try:
+        return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise InputError(
+            f"The data folder {str(folder)!r} cannot be listed: {error.strerror or error}. Check the path and its "
+            "permissions."
+        ) from error
+
+
+def scene_folders(folder: Path, files: Collection[str]) -> list[Path]:
+    """Return the folders that hold a scene each, sorted: `folder` itself, or those in it.
+
+    One of the `files` of a scene is enough: a scene of which others are missing is a broken scene, which is named when
+    it is loaded, not skipped. So is an empty folder beside scenes.
+    """
+    inside = subfolders(folder)
+    if _holds_any(folder, files):
+        return [folder]
+    scenes = [entry for entry in inside if _holds_any(entry, files)]
+    empty = [entry for entry in inside if _is_empty(entry)]
+    return sorted(scenes + empty) if scenes else []
+
+
+def _holds_any(folder: Path, files: Collection[str]) -> bool:
+    return any(os.path.exists(folder / file) for file in files)
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return next(folder.iterdir(), None) is None
+    except OSError:  # it may not be read, which is the same here
+        return True
 
 
 def read_pair(left: Path, right: Path) -> tuple[Image, Image]:
@@ -53,43 +97,7 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
     return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(divisor))
 
 
-def read_scene(
-    place: Place,
-    views: tuple[str, str],
-    truth: Sequence[str],
-    right_truth: Sequence[str] = (),
-    *,
-    divisor: float | None = KITTI_SCALE,
-    bits: int = 16,
-    measure: Callable[[Place, int], float] = lambda place, width: 1.0,
-    truth_may_be_missing: bool = False,
-) -> Recording:
-    """Read a scene that has a folder of its own, as it lies on disk.
-
-    `truth` and `right_truth` are the names that the truth of either view may have; of several the first that exists is
-    read, as by :func:`read_truth`. A `divisor` of ``None`` stands for disparities in px of full size. `measure` returns
-    the size over full size from the width of the images, where the folder does not tell.
-
-    Where both views see a point is known from ``mask0nocc.png``, else from a truth of the right view.
-    """
-    folder = place.folder
-    left, right = read_pair(folder / views[0], folder / views[1])
-    size = place.size or measure(place, left.shape[1])
-    scale = divisor or round(1 / size)
-    file = first_existing(folder, *truth)
-    if file is None and truth_may_be_missing:
-        true, other = np.full(left.shape[:2], np.nan, np.float32), None
-    else:
-        true = read_truth(file or folder / truth[-1], left, scale, bits)
-        other = first_existing(folder, *right_truth)
-    visible = _read_visible(folder / "mask0nocc.png", left)
-    if visible is None and other is not None:
-        visible = visible_in_both(true, read_truth(other, right, scale, bits))
-    calibration, max_disparity = read_calib_beside(folder, left)
-    return Recording(left, right, true, visible, calibration, size, max_disparity)
-
-
-def _read_visible(path: Path, image: Image) -> NDArray[np.bool_] | None:
+def read_visible(path: Path, image: Image) -> NDArray[np.bool_] | None:
     """Read the mask of Middlebury and ETH3D: 255 is visible in both views, 128 occluded, 0 unknown."""
     if not path.exists():
         return None
