@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
 from scotopic.errors import InputError, SettingsError
-from scotopic.io import atomic_path, claim_folder, read_npz, write_pfm, write_png
+from scotopic.io import atomic_path, claim_folder, read_npz, write_disparity, write_npz, write_pfm, write_png
 from scotopic.settings import Settings
 from scotopic.stages.consistency import Reason as Reason
 
@@ -189,17 +189,14 @@ class Match:
 
         Everything but the timings in ``report.json`` is the same, byte for byte, for the same input and settings.
 
+        Raises :class:`OutputError` if the folder cannot be written or already holds results.
+
         Parameters
         ----------
         folder
             Created if it is missing.
         overwrite
             Replace results that are already there.
-
-        Raises
-        ------
-        OutputError
-            The folder cannot be written or already holds results.
         """
         from scotopic.preview import as_picture, draw_preview
 
@@ -207,7 +204,7 @@ class Match:
             return self.to_numpy().save(folder, overwrite=overwrite)
         target = claim_folder(folder, FILES, overwrite)
         for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
-            write_pfm(target / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
+            write_disparity(target / f"{name}.pfm", values)
         write_pfm(target / "confidence.pfm", self.confidence)
         write_png(target / "boundaries.png", as_picture(self.left_boundaries))
         write_png(target / "colors.png", as_picture(self.left_colors))
@@ -215,8 +212,7 @@ class Match:
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
         if self.completed is not None:
             arrays["completed"] = self.completed
-        with atomic_path(target / "match.npz") as path, path.open("wb") as file:
-            np.savez_compressed(file, format=FORMAT, settings=json.dumps(self.settings.as_dict()), **arrays)
+        write_npz(target / "match.npz", {"settings": json.dumps(self.settings.as_dict()), **arrays}, FORMAT)
         with atomic_path(target / "report.json") as path:
             path.write_text(json.dumps(self.report(), indent=2) + "\n")
         return target

@@ -285,14 +285,6 @@ def _write_disparity(path: Path, outcome: Outcome) -> None:
     write_disparity(path, outcome.match.disparity)
 
 
-def _write_depth(path: Path, outcome: Outcome) -> None:
-    write_disparity(path, depth_from_disparity(outcome.match.disparity, outcome.calibration))
-
-
-def _write_report(path: Path, outcome: Outcome) -> None:
-    path.write_text(json.dumps({**outcome.match.report(), **outcome.about}, indent=2) + "\n")
-
-
 def _write_submission(path: Path, outcome: Outcome) -> None:
     found, seconds = outcome.match, sum(outcome.match.timings.values())
     _zip(write_submission(path.with_suffix(""), "scotopic", found.disparity_all, found.disparity, seconds), path)
@@ -304,11 +296,17 @@ _FILES: dict[str, tuple[str, Callable[[Path, Outcome], object]]] = {
     "disparity.tiff": ("disparity, 32-bit TIFF", _write_disparity),
     "disparity.npz": ("disparity, NumPy", _write_disparity),
     "confidence.pfm": ("confidence, PFM", lambda path, outcome: write_pfm(path, outcome.match.confidence)),
-    "depth.pfm": ("depth in meters, PFM", _write_depth),
+    "depth.pfm": (
+        "depth in meters, PFM",
+        lambda path, outcome: write_disparity(path, depth_from_disparity(outcome.match.disparity, outcome.calibration)),
+    ),
     "points.ply": ("colored points, binary PLY", lambda path, outcome: _make_cloud(outcome).save(path, overwrite=True)),
     "preview.png": (
         "the result at a glance", lambda path, outcome: write_png(path, draw_preview(outcome.match, outcome.truth))
     ),
-    "report.json": ("settings, coverage, timings", _write_report),
+    "report.json": (
+        "settings, coverage, timings",
+        lambda path, outcome: path.write_text(json.dumps({**outcome.match.report(), **outcome.about}, indent=2) + "\n"),
+    ),
     "middlebury.zip": ("Middlebury submission folder", _write_submission),
 }  # fmt: skip

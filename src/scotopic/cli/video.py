@@ -13,16 +13,7 @@ import typer
 
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
-from scotopic.cli import options
-from scotopic.cli.console import (
-    CountDisplay,
-    StageDisplay,
-    limited_threads,
-    print_result,
-    refuse_inputs,
-    results_folder,
-    write_json,
-)
+from scotopic.cli import console, options
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
 from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
@@ -72,12 +63,12 @@ def video(
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     resolve_device(device)
     with (
-        results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
+        console.results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
         _maps_folder(folder / FRAMES, maps, overwrite, inputs=[left, right]),
-        limited_threads(threads),
+        console.limited_threads(threads),
         ExitStack() as opened,
     ):
-        with StageDisplay(quiet) as display:
+        with console.StageDisplay(quiet) as display:
             with display.stage(f"skipping to frame {start}") if start else nullcontext():
                 pairs = opened.enter_context(open_pairs(left, right, start=start, count=count, shortest=shortest))
             check_size(pairs.shape, settings.junctions.patch_size, pairs.left.title)
@@ -90,7 +81,7 @@ def video(
         with (
             results.reported(quiet),
             video_file(folder / "video", (2 * width, height), rate) as film,
-            CountDisplay(quiet, _LINE_SECONDS) as count_display,
+            console.CountDisplay(quiet, _LINE_SECONDS) as count_display,
             closing(matcher.run(pairs)) as matches,
         ):
             results.film = film
@@ -100,7 +91,7 @@ def video(
     report = results.report(None)
     done = f"{results.count} pairs, {results.rate:.3g} per second; coverage {100 * report['mean_coverage']:.1f} %"
     text = [done, f"results in {folder}, see {film.path}"]
-    print_result({**report, "folder": str(folder)}, text, quiet, as_json)
+    console.print_result({**report, "folder": str(folder)}, text, quiet, as_json)
 
 
 class _Results:
@@ -160,7 +151,7 @@ class _Results:
             if not self._saved:
                 raise
             with suppress(OutputError):
-                write_json(self._folder / "report.json", self.report(error))
+                console.write_json(self._folder / "report.json", self.report(error))
             finished = f"The {len(self._saved)} pairs matched until then are in {str(self._folder)!r}."
             if isinstance(error, ScotopicError):
                 raise type(error)(f"{error} {finished}") from error
@@ -169,7 +160,7 @@ class _Results:
             raise
         finally:
             self._savers.shutdown()
-        write_json(self._folder / "report.json", self.report(None))
+        console.write_json(self._folder / "report.json", self.report(None))
 
     def report(self, error: BaseException | None) -> dict[str, Any]:
         """Return the content of ``report.json``."""
@@ -233,9 +224,9 @@ class _Results:
 @contextmanager
 def _maps_folder(folder: Path, maps: str, overwrite: bool, inputs: Sequence[Path]) -> Iterator[None]:
     """Claim the folder of the maps, in which there may be none of an earlier run unless they are to be replaced."""
-    refuse_inputs(folder, inputs)
+    console.refuse_inputs(folder, inputs)
     earlier = frame_map_files(folder)
-    with results_folder(folder, earlier, overwrite) if maps != "none" or earlier else nullcontext():
+    with console.results_folder(folder, earlier, overwrite) if maps != "none" or earlier else nullcontext():
         yield
 
 

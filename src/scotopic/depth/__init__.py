@@ -13,17 +13,6 @@ from scotopic.depth.triangulate import (
 )
 
 __all__ = [
-    "Calibration",
-    "Camera",
-    "PairCheck",
-    "PointCloud",
-    "Rig",
-    "check_rectified",
-    "depth_from_disparity",
-    "depth_uncertainty",
-    "disparity_uncertainty",
-    "point_cloud",
-    "points_from_disparity",
-    "read_calibration",
-    "rectify",
-]
+    "Calibration", "Camera", "PairCheck", "PointCloud", "Rig", "check_rectified", "depth_from_disparity",
+    "depth_uncertainty", "disparity_uncertainty", "point_cloud", "points_from_disparity", "read_calibration", "rectify",
+]  # fmt: skip

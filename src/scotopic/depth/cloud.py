@@ -52,6 +52,8 @@ def point_cloud(
 ) -> PointCloud:
     """Return the points of a match, row by row: one for each pixel with a disparity and a depth.
 
+    Raises :class:`InputError` if the image or the calibration has another size than the match.
+
     Parameters
     ----------
     match
@@ -65,11 +67,6 @@ def point_cloud(
         Leave out points that are farther, in meters: they scatter, and viewers zoom out to show them all.
     min_confidence
         Leave out points of less confidence.
-
-    Raises
-    ------
-    InputError
-        The image or the calibration has another size than the match.
 
     Examples
     --------

@@ -77,17 +77,14 @@ class PairCheck:
 def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> PairCheck:
     """Check whether a pair is rectified and in the right order; warn only if it is not, beyond doubt.
 
+    Raises :class:`InputError` if an image cannot be read, or the two differ in size.
+
     Parameters
     ----------
     left, right
         Arrays or paths, of the same size.
     min_disparity
         Lower end of the disparity search, px. Below 0 negative disparities are expected, and the order is not checked.
-
-    Raises
-    ------
-    InputError
-        An image cannot be read, or the two differ in size.
 
     Examples
     --------

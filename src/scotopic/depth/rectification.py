@@ -16,6 +16,8 @@ Image = NDArray[np.float32]
 def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Image, Calibration]:
     """Rectify a pair with OpenCV.
 
+    Raises :class:`InputError` if the calibration has no rig, or the images have another size.
+
     Parameters
     ----------
     left, right
@@ -31,11 +33,6 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
         averages neighbors and so lowers the noise a little, unevenly.
     calibration : Calibration
         Of the two rectified images.
-
-    Raises
-    ------
-    InputError
-        The calibration has no rig, or the images have another size.
     """
     import cv2
 

@@ -30,17 +30,14 @@ def depth_uncertainty(
     distance. The calibration counts as exact. Where ``sigma_d`` is not small compared to ``d + doffs``, the true
     distribution is skewed toward the far side.
 
+    Raises :class:`InputError` if `sigma` is negative somewhere, or has another shape.
+
     Parameters
     ----------
     disparity, calibration
         As for :func:`depth_from_disparity`, and so is the result.
     sigma
         Standard deviation of the disparity in px: one number, or ``H x W``; see :func:`disparity_uncertainty`.
-
-    Raises
-    ------
-    InputError
-        `sigma` is negative somewhere, or has another shape.
     """
     spread = np.asarray(sigma, np.float64)
     if spread.ndim and spread.shape != np.shape(disparity):

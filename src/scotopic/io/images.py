@@ -30,15 +30,13 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
 
     PNG, JPEG, TIFF, PGM/PPM, PFM or whatever else OpenCV decodes. Of several pages the first is read.
 
+    Raises :class:`InputError` if the file is missing, not a file, not an image, cut short, has an alpha channel or
+    another type of numbers.
+
     Returns
     -------
     ndarray of uint8, uint16 or float32
         ``H x W`` (gray) or ``H x W x 3`` (RGB).
-
-    Raises
-    ------
-    InputError
-        The file is missing, not a file, not an image, cut short, has an alpha channel or another type of numbers.
     """
     shown = repr(os.fspath(path))
     if Path(path).suffix.lower() in RAW_SUFFIXES:
@@ -78,6 +76,8 @@ def image_title(source: Any, name: str) -> str:
 def as_image(source: Any, name: str) -> NDArray[np.float32]:
     """Return a file or an array as an image: float32 ``H x W x C``, 1 = full scale, contiguous, always a copy.
 
+    Raises :class:`InputError` if `source` has another shape or type, or its values are not finite or not about 0 to 1.
+
     Parameters
     ----------
     source : str, path or array
@@ -86,11 +86,6 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
         noise does.
     name : str
         How an error message names the image: "left", "right", or its path.
-
-    Raises
-    ------
-    InputError
-        `source` has another shape or type, or its values are not finite or not scaled to [0, 1].
     """
     title = image_title(source, name)
     if isinstance(source, str | os.PathLike):

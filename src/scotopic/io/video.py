@@ -188,9 +188,4 @@ def _count_frames(path: Path) -> int:
     import cv2
 
     capture = _open_capture(path)
-    if capture is None:
-        return 0
-    try:
-        return max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
-    finally:
-        capture.release()
+    return 0 if capture is None else max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)

@@ -36,6 +36,9 @@ def read_calibration(
 ) -> Calibration:
     """Read the calibration of a stereo pair, baseline in meters, from a file of any kind listed in docs/depth.md.
 
+    Raises :class:`InputError` if a file cannot be read, is of no known kind, or holds something impossible; the message
+    names file and line.
+
     Parameters
     ----------
     path
@@ -50,11 +53,6 @@ def read_calibration(
         Width and height of the images, for OpenCV files with neither a size nor P1 and P2.
     cameras
         Which two of KITTI's four; 2 and 3 are the color ones.
-
-    Raises
-    ------
-    InputError
-        A file cannot be read, is of no known kind, or holds something impossible; the message names file and line.
     """
     if unit is not None and unit not in UNITS:
         raise InputError(f"The unit {unit!r} is unknown. Choose one of {', '.join(UNITS)}.")

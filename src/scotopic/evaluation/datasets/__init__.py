@@ -54,6 +54,10 @@ def open_dataset(
 ) -> Dataset:
     """Find the scenes of a data set in a folder, without reading them.
 
+    Raises :class:`InputError` if the folder is missing, cannot be read, or holds no scene of this kind; the message
+    gives the layout. Raises :class:`SettingsError` if `kind` or `size` is unknown, or `scale` is not a share of full
+    size.
+
     Parameters
     ----------
     kind : str
@@ -65,13 +69,6 @@ def open_dataset(
     size : str, optional
         Size on disk (``"full"``, ``"half"``, ``"third"``, ``"quarter"``, as the data set is published), if the folder
         does not tell it or holds several.
-
-    Raises
-    ------
-    InputError
-        The folder is missing, cannot be read, or holds no scene of this kind; the message gives the layout.
-    SettingsError
-        `kind` or `size` is unknown, or `scale` is not a share of full size.
     """
     if kind not in DATASETS:
         raise SettingsError(f"The data set {kind!r} is unknown. Choose one of {', '.join(DATASETS)}.")

@@ -8,17 +8,8 @@ import numpy as np
 
 from scotopic.depth import read_calibration
 from scotopic.errors import InputError
-from scotopic.evaluation.datasets.files import (
-    Place,
-    first_existing,
-    read_calib_beside,
-    read_pair,
-    read_truth,
-    read_visible,
-    scene_folders,
-    subfolders,
-    visible_in_both,
-)
+from scotopic.evaluation.datasets import files
+from scotopic.evaluation.datasets.files import Place, first_existing, read_truth
 from scotopic.evaluation.protocol import Recording
 from scotopic.io.disparity import KITTI_SCALE
 
@@ -55,7 +46,7 @@ class DatasetKind:
         """
         if (folder / self.part).is_dir():
             folder = folder / self.part
-        inside = {self.folders[entry.name]: entry for entry in subfolders(folder) if entry.name in self.folders}
+        inside = {self.folders[entry.name]: entry for entry in files.subfolders(folder) if entry.name in self.folders}
         # The absolute path, since "." has no telling name. A single scene lies in the folder that has one.
         absolute = folder.resolve()
         size = self.folders.get(absolute.name, self.folders.get(absolute.parent.name)) if stated is None else stated
@@ -65,8 +56,8 @@ class DatasetKind:
             if size not in inside:
                 return []
             folder = inside[size]
-        files = (*self.views, *self.truth, *self.right_truth)
-        return [Place(scene.resolve().name, scene, size) for scene in scene_folders(folder, files)]
+        names = (*self.views, *self.truth, *self.right_truth)
+        return [Place(scene.resolve().name, scene, size) for scene in files.scene_folders(folder, names)]
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -78,7 +69,7 @@ class DatasetKind:
         Where both views see a point is known from ``mask0nocc.png``, else from a truth of the right view.
         """
         folder = place.folder
-        left, right = read_pair(left_file, right_file)
+        left, right = files.read_pair(left_file, right_file)
         size = place.size or self.measure(place, left.shape[1])
         divisor = self.divisor or round(1 / size)
         file, other = first_existing(folder, *self.truth), first_existing(folder, *self.right_truth)
@@ -86,10 +77,10 @@ class DatasetKind:
             truth, other = np.full(left.shape[:2], np.nan, np.float32), None
         else:
             truth = read_truth(file or folder / self.truth[-1], left, divisor, self.bits)
-        visible = read_visible(folder / "mask0nocc.png", left)
+        visible = files.read_visible(folder / "mask0nocc.png", left)
         if visible is None and other is not None:
-            visible = visible_in_both(truth, read_truth(other, right, divisor, self.bits))
-        calibration, max_disparity = read_calib_beside(folder, left)
+            visible = files.visible_in_both(truth, read_truth(other, right, divisor, self.bits))
+        calibration, max_disparity = files.read_calib_beside(folder, left)
         return Recording(left, right, truth, visible, calibration, size, max_disparity)
 
     def measure(self, place: Place, width: int) -> float:
@@ -115,7 +106,7 @@ class _Kitti2015(DatasetKind):
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the scenes. A name in any folder is one: if a file is missing elsewhere, the scene is broken."""
-        subfolders(folder)  # raises if it cannot be read
+        files.subfolders(folder)  # raises if it cannot be read
         training = folder / "training"
         root = training if training.is_dir() else folder
         # _10 is the frame with truth, _11 the next one.
@@ -125,7 +116,7 @@ class _Kitti2015(DatasetKind):
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
         root, file = place.folder, f"{place.name}.png"
-        left, right = read_pair(root / self.views[0] / file, root / self.views[1] / file)
+        left, right = files.read_pair(root / self.views[0] / file, root / self.views[1] / file)
         truth = read_truth(root / self.truth[0] / file, left)
         visible = calibration = None
         if (root / "disp_noc_0").is_dir():
@@ -145,8 +136,8 @@ class _OwnPairs(DatasetKind):
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the scenes: every folder with a view."""
-        files = [view + suffix for views in _OWN_VIEWS for view in views for suffix in _OWN_SUFFIXES]
-        return [Place(scene.resolve().name, scene) for scene in scene_folders(folder, files)]
+        names = [view + suffix for views in _OWN_VIEWS for view in views for suffix in _OWN_SUFFIXES]
+        return [Place(scene.resolve().name, scene) for scene in files.scene_folders(folder, names)]
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
