@@ -1,5 +1,6 @@
 """The maps of a match as pictures for the page, no larger than a screen."""
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +24,6 @@ REASONS: dict[Reason, tuple[str, Color]] = {
 
 def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]) -> Rgb:
     """Draw confidence from dark to bright; what is hidden by the mask loses its color."""
-    import cv2
-
     index = (np.clip(confidence, 0, 1) * 255).round().astype(np.uint8)
     colored = np.asarray(cv2.applyColorMap(index, cv2.COLORMAP_VIRIDIS)[..., ::-1], np.uint8)
     gray = as_rgb((28 + 0.35 * index.astype(np.float32)).round().astype(np.uint8))
@@ -41,8 +40,6 @@ def reason_picture(reason: NDArray[np.uint8]) -> Rgb:
 
 def as_png(picture: NDArray[np.uint8], *, enlarge: bool = True) -> bytes:
     """Return a picture as a PNG file, of a size for a screen."""
-    import cv2
-
     height, width = picture.shape[:2]
     longest = max(height, width)
     if longest > LARGEST_SIDE:

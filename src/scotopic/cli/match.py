@@ -9,16 +9,8 @@ import typer
 from scotopic.api import match as match_pair
 from scotopic.cli import options
 from scotopic.cli.console import StageDisplay, limited_threads, print_result, refuse_inputs, results_folder, write_json
-from scotopic.depth import (
-    Calibration,
-    check_rectified,
-    depth_from_disparity,
-    depth_uncertainty,
-    disparity_uncertainty,
-    point_cloud,
-    read_calibration,
-    rectify,
-)
+from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
+from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty, disparity_uncertainty
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_submission

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -62,9 +62,13 @@ def video(
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     resolve_device(device)
+    console.refuse_inputs(out / FRAMES, [left, right])
     with (
         console.results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
-        _maps_folder(folder / FRAMES, maps, overwrite, inputs=[left, right]),
+        # Maps of an earlier run may be there only if they are to be replaced.
+        console.results_folder(folder / FRAMES, earlier, overwrite)
+        if (earlier := frame_map_files(folder / FRAMES)) or maps != "none"
+        else nullcontext(),
         console.limited_threads(threads),
         ExitStack() as opened,
     ):
@@ -219,15 +223,6 @@ class _Results:
             except OSError as error:
                 path = str(self._folder / name)
                 raise OutputError(f"Cannot replace {path!r}: {error.strerror}. Choose another folder.") from error
-
-
-@contextmanager
-def _maps_folder(folder: Path, maps: str, overwrite: bool, inputs: Sequence[Path]) -> Iterator[None]:
-    """Claim the folder of the maps, in which there may be none of an earlier run unless they are to be replaced."""
-    console.refuse_inputs(folder, inputs)
-    earlier = frame_map_files(folder)
-    with console.results_folder(folder, earlier, overwrite) if maps != "none" or earlier else nullcontext():
-        yield
 
 
 def _choose_rate(given: float | None, pairs: StereoFrames, quiet: bool) -> tuple[float, str]:
