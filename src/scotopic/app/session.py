@@ -22,6 +22,8 @@ from scotopic.warmup import COMPILING
 
 Map = NDArray[np.float32]
 
+PREFIX = "look"  #: first part of the address of every session
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -111,6 +113,11 @@ class Session:
     version: int = 0  #: raised with every result, so that no browser shows an older one
     last_seen: float = field(default_factory=time.monotonic)
     closed: bool = False
+
+    @property
+    def address(self) -> str:
+        """Where this session's data are served, relative to the page."""
+        return f"{PREFIX}/{self.token}"
 
     def working_folder(self) -> Path:
         """Return a new folder inside this session's; the caller removes it."""

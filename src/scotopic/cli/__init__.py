@@ -11,8 +11,7 @@ from typer.core import TyperCommand
 
 from scotopic.backends.device import rest_idle_threads
 from scotopic.cli.benchmark import benchmark
-from scotopic.cli.commands import info, junctions, serve_app, simulate
-from scotopic.cli.demo import demo
+from scotopic.cli.commands import demo, info, junctions, serve_app, simulate
 from scotopic.cli.evaluate import evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video

@@ -1,23 +1,17 @@
 """``scotopic benchmark``: run a plan and write its report."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from scotopic.cli import options
 from scotopic.cli.console import CountDisplay, make_table, print_result, write_json
 from scotopic.errors import SettingsError
 from scotopic.io import claim_folder
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from scotopic.evaluation.benchmark import Status
 
 
 def benchmark(
@@ -39,7 +33,7 @@ def benchmark(
     as_json: options.Json = False,
 ) -> None:
     """Run methods over data sets, noise levels and seeds; continue an earlier run; write a report."""
-    from scotopic.evaluation.benchmark import run_benchmark
+    from scotopic.evaluation.benchmark import Status, run_benchmark
     from scotopic.evaluation.plan import load_plan
     from scotopic.evaluation.report import write_report
 

@@ -1,16 +1,15 @@
 """``scotopic evaluate``: score a disparity map from any source against the truth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.table import Table
 
 from scotopic.cli import options
 from scotopic.cli.console import StageDisplay, make_table, print_result
@@ -19,9 +18,6 @@ from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_a
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
 from scotopic.io import read_image
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Region = NDArray[np.bool_]
 

@@ -14,7 +14,7 @@ from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty, 
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_submission
-from scotopic.io.submission import submission_files
+from scotopic.io.disparity import submission_files
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import read_recording

@@ -7,13 +7,13 @@ from scotopic.io.disparity import (
     read_tiff,
     write_disparity,
     write_kitti_png,
+    write_submission,
     write_tiff,
 )
 from scotopic.io.images import as_image, image_title, read_image, write_png
 from scotopic.io.npz import read_npz, write_npz
 from scotopic.io.pfm import read_pfm, write_pfm
 from scotopic.io.ply import write_ply
-from scotopic.io.submission import write_submission
 
 __all__ = [
     "as_image", "atomic_path", "claim_file", "claim_folder", "image_title", "read_disparity", "read_image",
