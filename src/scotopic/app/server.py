@@ -19,6 +19,9 @@ HOST = "127.0.0.1"  #: this machine only
 PORT = 7860
 _ABANDONED_SECONDS = 600  # an upload that no page has taken in is removed after this long
 _REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
+GONE = "This page's session has ended. Load the page again."
+# Neither a browser nor a proxy may keep what belongs to one visitor.
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 @contextmanager
@@ -92,11 +95,6 @@ def _configured(folder: Path) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-GONE = "This page's session has ended. Load the page again."
-# Neither a browser nor a proxy may keep what belongs to one visitor.
-_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 def make_routes(sessions: Sessions) -> list[Any]:

@@ -34,6 +34,18 @@ LOG = logging.getLogger("scotopic.app")
 INTERNAL_ERROR = "Something went wrong on the server, not with your input. It was logged. Please try again."
 MAPS = ("image", "disparity", "confidence", "structure", "reason", "sgbm", "truth", "bar")  #: what can be drawn
 MOST_POINTS = 60_000  #: sent to the browser; the PLY file has all
+LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
+_ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
+
+#: What each reason is called, and its color: those that a visitor can do something about are the bright ones.
+REASONS: dict[Reason, tuple[str, Color]] = {
+    Reason.OK: ("has a disparity", (68, 145, 108)),
+    Reason.NO_STRUCTURE: ("no structure seen here", (48, 52, 62)),
+    Reason.LEFT_RIGHT: ("the two views disagree", (196, 98, 68)),
+    Reason.OUT_OF_VIEW: ("out of the other view", (104, 116, 190)),
+    Reason.NO_STRUCTURE_RIGHT: ("no structure in the right view", (92, 84, 110)),
+    Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
+}
 
 
 def error_message(error: BaseException) -> str:
@@ -196,18 +208,7 @@ def _make_cloud(outcome: Outcome) -> PointCloud:
     return point_cloud(outcome.match, outcome.calibration, as_rgb(draw_structure(outcome.match, boundaries=False)))
 
 
-LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
-_ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
-
-#: What each reason is called, and its color: those that a visitor can do something about are the bright ones.
-REASONS: dict[Reason, tuple[str, Color]] = {
-    Reason.OK: ("has a disparity", (68, 145, 108)),
-    Reason.NO_STRUCTURE: ("no structure seen here", (48, 52, 62)),
-    Reason.LEFT_RIGHT: ("the two views disagree", (196, 98, 68)),
-    Reason.OUT_OF_VIEW: ("out of the other view", (104, 116, 190)),
-    Reason.NO_STRUCTURE_RIGHT: ("no structure in the right view", (92, 84, 110)),
-    Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
-}
+# --- pictures, no larger than a screen -------------------------------------------------------------------------------
 
 
 def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]) -> Rgb:

@@ -9,19 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import typer
+from rich import progress as bars
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from scotopic.errors import OutputError, SettingsError
@@ -31,10 +21,10 @@ from scotopic.io import atomic_path, claim_folder
 class _Bars:
     """Progress on stderr: bars on a terminal, lines elsewhere, nothing if ``quiet``."""
 
-    def __init__(self, quiet: bool, *columns: ProgressColumn) -> None:
+    def __init__(self, quiet: bool, *columns: bars.ProgressColumn | str) -> None:
         console = Console(stderr=True)
         self._quiet = quiet
-        self._bars = Progress(*columns, console=console) if console.is_terminal and not quiet else None
+        self._bars = bars.Progress(*columns, console=console) if console.is_terminal and not quiet else None
 
     def __enter__(self) -> Self:
         if self._bars:
@@ -56,9 +46,9 @@ class StageDisplay(_Bars):
     def __init__(self, quiet: bool) -> None:
         # A bar of 20 leaves room for the longest stage name in 80 columns.
         super().__init__(
-            quiet, TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()
+            quiet, "{task.description}", bars.BarColumn(20), bars.TaskProgressColumn(), bars.TimeElapsedColumn()
         )
-        self._stages: dict[str, TaskID | None] = {}
+        self._stages: dict[str, bars.TaskID | None] = {}
 
     def __call__(self, stage: str, share: float) -> None:
         """Report a stage and the share of it that is done."""
@@ -84,7 +74,7 @@ class CountDisplay(_Bars):
 
     def __init__(self, quiet: bool, seconds: float = 0.0) -> None:
         super().__init__(
-            quiet, BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
+            quiet, bars.BarColumn(20), bars.MofNCompleteColumn(), bars.TimeRemainingColumn(), "{task.description}"
         )
         self._seconds, self._printed = seconds, -seconds
 

@@ -21,6 +21,7 @@ RAW_SUFFIXES = (
     ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
 )  # fmt: skip
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
 
@@ -97,19 +98,15 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
     else:
         array = _as_array(source, title)
     _check_shape(array, title)
-    kind, itemsize = array.dtype.kind, array.dtype.itemsize
-    if kind == "u" and itemsize <= 2:
-        image = array.astype(np.float32) / np.float32(255 if itemsize == 1 else 65535)
-    elif kind == "b":
-        image = array.astype(np.float32)
-    elif kind == "f" and itemsize <= 8:
-        _check_values(array, title)
-        image = array.astype(np.float32)
-    else:
+    full_scale = _FULL_SCALES.get(array.dtype.str[1:])
+    if full_scale is None:
         raise InputError(
             f"{title} has values of type {array.dtype}. Convert them to uint8, uint16, bool, or floats divided by "
             "their full scale."
         )
+    if array.dtype.kind == "f":
+        _check_values(array, title)
+    image = array.astype(np.float32) / np.float32(full_scale)
     return np.ascontiguousarray(image.reshape(image.shape[0], image.shape[1], -1))
 
 
