@@ -40,6 +40,7 @@ SIMULATION_FILES = ("left.png", "right.png", "report.json")
 DEMO_FILES = (*FILES, "left.png", "right.png", "truth.pfm", "scores.json")
 DEFAULT_FOLDER = Path("scotopic-demo")  #: of the demo
 PHOTONS, READ_NOISE = 2.0, 2.0  #: of the demo
+_DEMO_OUT = f"Folder for the results; by default {DEFAULT_FOLDER}, where an earlier demo is replaced."
 
 
 def junctions(
@@ -142,15 +143,7 @@ def _describe_image(image: NDArray[np.float32]) -> dict[str, Any]:
 
 
 def demo(
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT",
-            help=f"Folder for the results; by default {DEFAULT_FOLDER}, where an earlier demo is replaced.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help=_DEMO_OUT)] = None,
     preset: options.Preset = "best",
     max_disparity: options.MaxDisparity = 64,
     device: options.Device = "auto",

@@ -2,8 +2,7 @@
 
 from scotopic.depth.calibration import Calibration, Camera, Rig
 from scotopic.depth.files import read_calibration
-from scotopic.depth.pair_check import PairCheck, check_rectified
-from scotopic.depth.rectification import rectify
+from scotopic.depth.rectification import PairCheck, check_rectified, rectify
 from scotopic.depth.triangulate import (
     PointCloud,
     depth_from_disparity,

@@ -7,7 +7,7 @@ YAML ``1_000`` is a number and ``1e3`` is not. Aliases, document types and repea
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -18,6 +18,7 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig
 from scotopic.depth.files.lines import TextFile, Tree, image_size
+from scotopic.io.images import call_opencv
 
 _DEPTH_LIMIT = 8
 _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
@@ -51,18 +52,14 @@ def parse_yaml(file: TextFile) -> Tree:
 
 
 def _content_events(file: TextFile, text: str) -> Iterator[Any]:
-    """Yield PyYAML's events of keys, values, lists and mappings."""
+    """Yield PyYAML's events of keys, values, lists and mappings, and None where a list or a mapping ends."""
     for count, event in enumerate(yaml.parse(text, Loader=yaml.BaseLoader)):
         if count > _EVENT_LIMIT:
             raise file.error("There are too many values for a calibration file.", event.start_mark.line + 1)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise file.error("Anchors and aliases ('&' and '*') are not supported.", event.start_mark.line + 1)
         if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-            yield event
-
-
-def _goes_on(event: Any) -> bool:
-    return not isinstance(event, yaml.CollectionEndEvent)
+            yield event if isinstance(event, yaml.NodeEvent) else None
 
 
 def _yaml_value(file: TextFile, event: Any, events: Iterator[Any], depth: int) -> str | list[str] | Tree:
@@ -74,14 +71,14 @@ def _yaml_value(file: TextFile, event: Any, events: Iterator[Any], depth: int) -
         return str(event.value)
     if isinstance(event, yaml.SequenceStartEvent):
         words: list[str] = []
-        for item in takewhile(_goes_on, events):
+        for item in iter(partial(next, events), None):
             value = _yaml_value(file, item, events, depth + 1)
             if isinstance(value, dict) or (isinstance(item, yaml.ScalarEvent) and (item.style or not value)):
                 raise file.error("A list holds something else than plain numbers.", item.start_mark.line + 1)
             words += [value] if isinstance(value, str) else value
         return words
     tree: Tree = {}
-    for key in takewhile(_goes_on, events):
+    for key in iter(partial(next, events), None):
         if not isinstance(key, yaml.ScalarEvent) or not _NAME.fullmatch(key.value):
             raise file.error("A key is not a plain name.", key.start_mark.line + 1)
         value = _yaml_value(file, next(events), events, depth + 1)
@@ -230,14 +227,10 @@ def _rectify(
     if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-3 or np.linalg.det(rotation) < 0:
         raise found["R"].error("R is not a rotation.")
     k1, d1, k2, d2 = cameras
-    options: Any = {"flags": cv2.CALIB_ZERO_DISPARITY, "alpha": 0}
-    try:
-        given = cv2.stereoRectify(k1, d1, k2, d2, (width, height), rotation, translation, **options)[:4]
-    except cv2.error as error:
-        reason = " ".join(str(error).split())[-120:]
-        raise file.error(f"OpenCV cannot rectify these cameras ({reason}). Calibrate again.") from None
-    matrices = [np.asarray(each, np.float64) for each in given]
-    if not all(np.isfinite(each).all() for each in matrices):
+    rectify = partial(cv2.stereoRectify, flags=cv2.CALIB_ZERO_DISPARITY, alpha=0)
+    given = call_opencv(rectify, k1, d1, k2, d2, (width, height), rotation, translation) or ()
+    matrices = [np.asarray(each, np.float64) for each in given[:4]]
+    if not matrices or not all(np.isfinite(each).all() for each in matrices):
         raise file.error("OpenCV cannot rectify these cameras. Calibrate again.")
     return matrices[:2], matrices[2:]
 
