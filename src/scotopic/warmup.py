@@ -3,8 +3,6 @@
 Whether anything is compiled is not guessed: Numba broadcasts an event when it finds nothing in its cache and begins to.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ backend knows nothing of stages or pipelines; what a kernel needs, it is given. 
 ``(H, W)``, planes ``(C, H, W)``, all float32; ``V`` is the number of views.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol

@@ -6,8 +6,6 @@ what junctions see is one kind of evidence among several. ``docs/best.md`` has t
 worth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -6,8 +6,6 @@ others, aligned by the estimate so far, which has far less noise than a single f
 that mean: its own noise would correlate best with the shift that it already has.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

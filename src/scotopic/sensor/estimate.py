@@ -15,8 +15,6 @@ Limits: noise that is correlated between pixels (demosaiced, denoised, JPEG) is 
 or response gives wrong results.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -5,8 +5,6 @@ So half the variance of their difference is the noise variance, and over several
 ``variance = gain * (mean - black) + (gain * read_noise)^2 + step^2 / 12``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ score are made for images in which a pixel alone says nothing; above a ratio ``q
 fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and penalties with ``q^(3/4)``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from scotopic.arrays import Array

@@ -10,8 +10,6 @@ the weights::
 ridge on the slopes keeps planes through few or faint pixels level. The second round starts from the first one's map.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

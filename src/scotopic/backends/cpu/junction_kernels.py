@@ -13,8 +13,6 @@ carry it:
 Pixels are float32; parameters, and everything done once per patch, are float64.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,5 +1,3 @@
-# mypy: disable-error-code="assignment, misc, var-annotated"
-# (tuples in a kernel grow in loops that Triton unrolls, which Python's types cannot say)
 """Triton kernels of the field of junctions: the siblings of those in ``cpu/junction_kernels.py``,
 which explains the sums they rest on.
 
@@ -15,8 +13,6 @@ How the work is laid out:
 Several images of one size (the views of a pair) are one launch. Pixels are float32, parameters float64. Whatever
 is called ``real`` below is float32 in the fit and float64 for what is matched (see ``paint_row`` of the CPU).
 """
-
-from __future__ import annotations
 
 import math
 
@@ -44,39 +40,6 @@ FLOAT32, FLOAT64 = tl.constexpr(tl.float32), tl.constexpr(tl.float64)
 def drawing_length(channels: int) -> int:
     """Return how many numbers a drawing has: its lines, then three colors per channel."""
     return LINES + 3 * channels
-
-
-@triton.jit
-def _load(at, COUNT: tl.constexpr):
-    """So many numbers from ``at`` on."""
-    values = ()
-    for k in tl.static_range(COUNT):
-        values += (tl.load(at + k),)
-    return values
-
-
-@triton.jit
-def _store(to, values):
-    for k in tl.static_range(len(values)):
-        tl.store(to + k, values[k])
-
-
-@triton.jit
-def _plus(totals, more):
-    """Each of the totals with one more added to it."""
-    added = ()
-    for k in tl.static_range(len(totals)):
-        added += (totals[k] + more[k],)
-    return added
-
-
-@triton.jit
-def _sums(values):
-    """The sum of each over its first axis."""
-    sums = ()
-    for k in tl.static_range(len(values)):
-        sums += (tl.sum(values[k], 0),)
-    return sums
 
 
 @triton.jit
@@ -146,32 +109,28 @@ def _pair(angle_a, angle_b, x0, y0):
     lift = sign * lift / _ETA
     scale = sign / _ETA
     sine, cosine = tl.sin(angle_a), tl.cos(angle_a)
-    lines = (-sine * scale, cosine * scale, (sine * x0 - cosine * y0) * scale + lift)
+    a0, a1 = -sine * scale, cosine * scale
+    a2 = (sine * x0 - cosine * y0) * scale + lift
     sine, cosine = tl.sin(angle_b), tl.cos(angle_b)
-    lines += (sine * scale, -cosine * scale, (cosine * y0 - sine * x0) * scale + lift, sign)
-    return lines
-
-
-@triton.jit
-def _distance(pair, x, y):
-    """The distance to a pair of lines at pixels, times its sign; and which of the lines is nearer, the first or not."""
-    a, b = pair[0] * x + (pair[1] * y + pair[2]), pair[3] * x + (pair[4] * y + pair[5])
-    return tl.minimum(a, b), a < b
-
-
-@triton.jit
-def _in_order(a, b, i, j):
-    """Two angles and their indices, the smaller angle first."""
-    swap = a > b
-    return tl.where(swap, b, a), tl.where(swap, a, b), tl.where(swap, j, i), tl.where(swap, i, j)
+    b0, b1 = sine * scale, -cosine * scale
+    b2 = (cosine * y0 - sine * x0) * scale + lift
+    return a0, a1, a2, b0, b1, b2, sign
 
 
 @triton.jit
 def _sorted_angles(t1, t2, t3):
     """The angles in [0, 2 pi), in order; and which parameter each came from, 0 to 2."""
-    a, b, i, j = _in_order(_wrap(t1), _wrap(t2), 0, 1)
-    b, c, j, k = _in_order(b, _wrap(t3), j, 2)
-    a, b, i, j = _in_order(a, b, i, j)
+    a, b, c = _wrap(t1), _wrap(t2), _wrap(t3)
+    i, j, k = 0, 1, 2
+    swap = a > b
+    a, b = tl.where(swap, b, a), tl.where(swap, a, b)
+    i, j = tl.where(swap, j, i), tl.where(swap, i, j)
+    swap = b > c
+    b, c = tl.where(swap, c, b), tl.where(swap, b, c)
+    j, k = tl.where(swap, k, j), tl.where(swap, j, k)
+    swap = a > b
+    a, b = tl.where(swap, b, a), tl.where(swap, a, b)
+    i, j = tl.where(swap, j, i), tl.where(swap, i, j)
     return a, b, c, i, j, k
 
 
@@ -182,31 +141,36 @@ def _middle(t1, t3):
 
 
 @triton.jit
-def _moments(n, shapes, real: tl.constexpr):
-    """``S_k``, and ``Q_kl`` as 00, 11, 22, 01, 02, 12, from the sums of p, w, p p, p w and w w.
-
-    They are differences of large numbers, so in float64.
-    """
-    sp, sw, spp = shapes[0].to(tl.float64), shapes[1].to(tl.float64), shapes[2].to(tl.float64)
-    spw, sww = shapes[3].to(tl.float64), shapes[4].to(tl.float64)
-    s = ((n - sp).to(real), (sp - sw).to(real), sw.to(real))
-    q = ((n - 2 * sp + spp).to(real), (spp - 2 * spw + sww).to(real), sww.to(real))
-    q += ((sp - sw - spp + spw).to(real), (sw - spw).to(real), (spw - sww).to(real))
-    return s, q
+def _moments(n, sp, sw, spp, spw, sww, real: tl.constexpr):
+    """``S_k`` and ``Q_kl`` of the wedges from the sums of p and w: differences of large numbers, so in float64."""
+    sp, sw, spp, spw, sww = (
+        sp.to(tl.float64), sw.to(tl.float64), spp.to(tl.float64), spw.to(tl.float64), sww.to(tl.float64)
+    )  # fmt: skip
+    return (
+        (n - sp).to(real),
+        (sp - sw).to(real),
+        sw.to(real),
+        (n - 2 * sp + spp).to(real),
+        (spp - 2 * spw + sww).to(real),
+        sww.to(real),
+        (sp - sw - spp + spw).to(real),
+        (sw - spw).to(real),
+        (spw - sww).to(real),
+    )
 
 
 @triton.jit
-def _channel_value(sp, sw, weight, s, q):
+def _channel_value(sp, sw, weight, s0, s1, s2, q00, q11, q22, q01, q02, q12):
     """What one channel adds to ``N x`` the objective, as far as it depends on the junction."""
     v0, v1, v2 = -sp, sp - sw, sw
-    c0 = v0 / ((1 + weight) * s[0] + _FLOOR)
-    c1 = v1 / ((1 + weight) * s[1] + _FLOOR)
-    c2 = v2 / ((1 + weight) * s[2] + _FLOOR)
+    c0 = v0 / ((1 + weight) * s0 + _FLOOR)
+    c1 = v1 / ((1 + weight) * s1 + _FLOOR)
+    c2 = v2 / ((1 + weight) * s2 + _FLOOR)
     return (
-        c0 * c0 * (q[0] + weight * s[0])
-        + c1 * c1 * (q[1] + weight * s[1])
-        + c2 * c2 * (q[2] + weight * s[2])
-        + 2 * (c0 * c1 * q[3] + c0 * c2 * q[4] + c1 * c2 * q[5])
+        c0 * c0 * (q00 + weight * s0)
+        + c1 * c1 * (q11 + weight * s1)
+        + c2 * c2 * (q22 + weight * s2)
+        + 2 * (c0 * c1 * q01 + c0 * c2 * q02 + c1 * c2 * q12)
         - 2 * (c0 * v0 + c1 * v1 + c2 * v2)
     )
 
@@ -241,105 +205,134 @@ def search(
     target += view * CHANNELS * area + top * width + left
     boundary_map += view * area + top * width + left
 
-    theta = _load(parameters + 5 * patch, 5)
-    before, means = theta, ()
-    for c in tl.static_range(CHANNELS):
-        means += (_patch_mean(target + c * area, width, SIZE, 128),)
+    at = parameters + 5 * patch
+    t1, t2, t3, x0, y0 = tl.load(at), tl.load(at + 1), tl.load(at + 2), tl.load(at + 3), tl.load(at + 4)
+    was1, was2, was3, was_x, was_y = t1, t2, t3, x0, y0
+    mean0 = _patch_mean(target, width, SIZE, 128)
+    mean1, mean2 = mean0, mean0
+    if CHANNELS == 3:
+        mean1, mean2 = _patch_mean(target + area, width, SIZE, 128), _patch_mean(target + 2 * area, width, SIZE, 128)
 
     pixels, k = tl.arange(0, BLOCK), tl.arange(0, LANES)
     for search in range(8):
         offset = tl.load(offsets + tl.where(search < 3, 0, LANES) + k)
-        angle = tl.where(search == 5, theta[0], tl.where(search == 6, theta[1], theta[2])).to(tl.float32)
+        angle = tl.where(search == 5, t1, tl.where(search == 6, t2, t3)).to(tl.float32)
         along_x = tl.where(search > 4, tl.cos(angle), tl.where(search == 3, 1.0, 0.0)).to(tl.float64)
         along_y = tl.where(search > 4, tl.sin(angle), tl.where(search == 4, 1.0, 0.0)).to(tl.float64)
-        trial = ()
-        for m in tl.static_range(3):
-            trial += (theta[m] + tl.where(search == m, offset, 0.0),)
-        vx = theta[3] + tl.where(search < 3, 0.0, along_x * offset)
-        vy = theta[4] + tl.where(search < 3, 0.0, along_y * offset)
+        a1 = t1 + tl.where(search == 0, offset, 0.0)
+        a2 = t2 + tl.where(search == 1, offset, 0.0)
+        a3 = t3 + tl.where(search == 2, offset, 0.0)
+        vx = x0 + tl.where(search < 3, 0.0, along_x * offset)
+        vy = y0 + tl.where(search < 3, 0.0, along_y * offset)
 
-        t1, t2, t3, _, _, _ = _sorted_angles(trial[0], trial[1], trial[2])
-        t1, t2, t3 = t1.to(tl.float32), t2.to(tl.float32), t3.to(tl.float32)
-        g = _pair(t1, t3, vx.to(tl.float32), vy.to(tl.float32))
-        h = _pair(_middle(t1, t3), t2, vx.to(tl.float32), vy.to(tl.float32))
-        trial += (vx, vy)
+        s1, s2, s3, _, _, _ = _sorted_angles(a1, a2, a3)
+        s1, s2, s3 = s1.to(tl.float32), s2.to(tl.float32), s3.to(tl.float32)
+        fx, fy = vx.to(tl.float32), vy.to(tl.float32)
+        g0, g1, g2, g3, g4, g5, g6 = _pair(s1, s3, fx, fy)
+        h0, h1, h2, h3, h4, h5, h6 = _pair(_middle(s1, s3), s2, fx, fy)
 
         nothing = tl.zeros((BLOCK, LANES), tl.float32)
-        shapes = (nothing, nothing, nothing, nothing, nothing)  # sums of p, w, p p, p w, w w
-        colors, gaps = (nothing, nothing) * CHANNELS, nothing  # of p J and w J of each channel
+        sp, sw, spp, spw, sww = nothing, nothing, nothing, nothing, nothing
+        p0, w0, p1, w1, p2, w2, sb = nothing, nothing, nothing, nothing, nothing, nothing, nothing
         for line in range(SIZE):
             y = tl.load(axis + line)
-            line_a, line_b = (g[1] * y + g[2])[None, :], (g[4] * y + g[5])[None, :]
-            line_c, line_d = (h[1] * y + h[2])[None, :], (h[4] * y + h[5])[None, :]
+            line_a, line_b = (g1 * y + g2)[None, :], (g4 * y + g5)[None, :]
+            line_c, line_d = (h1 * y + h2)[None, :], (h4 * y + h5)[None, :]
             for start in range(0, SIZE, BLOCK):
                 i = start + pixels
                 inside = i < SIZE
                 x = tl.load(axis + i, mask=inside, other=0.0)[:, None]
-                d = tl.minimum(g[0][None, :] * x + line_a, g[3][None, :] * x + line_b)
-                e = tl.minimum(h[0][None, :] * x + line_c, h[3][None, :] * x + line_d)
-                p, w = _steps(d, e, g[6][None, :], h[6][None, :])
+                d = tl.minimum(g0[None, :] * x + line_a, g3[None, :] * x + line_b)
+                e = tl.minimum(h0[None, :] * x + line_c, h3[None, :] * x + line_d)
+                p, w = _steps(d, e, g6[None, :], h6[None, :])
                 if SIZE % BLOCK != 0:
                     p, w = tl.where(inside[:, None], p, 0.0), tl.where(inside[:, None], w, 0.0)
-                shapes = _plus(shapes, (p, w, p * p, p * w, w * w))
+                sp += p
+                sw += w
+                spp += p * p
+                spw += p * w
+                sww += w * w
                 pixel = line * width + i
-                more = ()
-                for c in tl.static_range(CHANNELS):
-                    j = tl.load(target + c * area + pixel, mask=inside, other=0.0)[:, None]
-                    more += (p * j, w * j)
-                colors = _plus(colors, more)
+                j = tl.load(target + pixel, mask=inside, other=0.0)[:, None]
+                p0 += p * j
+                w0 += w * j
+                if CHANNELS == 3:
+                    j = tl.load(target + area + pixel, mask=inside, other=0.0)[:, None]
+                    p1 += p * j
+                    w1 += w * j
+                    j = tl.load(target + 2 * area + pixel, mask=inside, other=0.0)[:, None]
+                    p2 += p * j
+                    w2 += w * j
                 if COUPLED:
-                    mapped = tl.load(boundary_map + pixel, mask=inside, other=0.0)[:, None]
-                    gap = _boundary(d, e, g[6][None, :]) - mapped
+                    gap = _boundary(d, e, g6[None, :]) - tl.load(boundary_map + pixel, mask=inside, other=0.0)[:, None]
                     if SIZE % BLOCK != 0:
                         gap = tl.where(inside[:, None], gap, 0.0)
-                    gaps += gap * gap
+                    sb += gap * gap
 
-        shapes, colors = _sums(shapes), _sums(colors)
-        s, q = _moments(SIZE * SIZE, shapes, tl.float32)
-        value = 0.0
-        for c in tl.static_range(CHANNELS):
-            # The target centered on the patch's mean: its sums with p and w shift with it.
-            with_p, with_w = colors[2 * c] - means[c] * shapes[0], colors[2 * c + 1] - means[c] * shapes[1]
-            more = _channel_value(with_p, with_w, color_weight, s, q)
-            value = more if c == 0 else value + more
+        total_p, total_w = tl.sum(sp, 0), tl.sum(sw, 0)
+        s0, s1, s2, q00, q11, q22, q01, q02, q12 = _moments(
+            SIZE * SIZE, total_p, total_w, tl.sum(spp, 0), tl.sum(spw, 0), tl.sum(sww, 0), tl.float32
+        )
+        # The target centered on the patch's mean: its sums with p and w shift with it.
+        value = _channel_value(
+            tl.sum(p0, 0) - mean0 * total_p, tl.sum(w0, 0) - mean0 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
+            q01, q02, q12,
+        )  # fmt: skip
+        if CHANNELS == 3:
+            value += _channel_value(
+                tl.sum(p1, 0) - mean1 * total_p, tl.sum(w1, 0) - mean1 * total_w, color_weight, s0, s1, s2, q00, q11,
+                q22, q01, q02, q12,
+            )  # fmt: skip
+            value += _channel_value(
+                tl.sum(p2, 0) - mean2 * total_p, tl.sum(w2, 0) - mean2 * total_w, color_weight, s0, s1, s2, q00, q11,
+                q22, q01, q02, q12,
+            )  # fmt: skip
         if COUPLED:
-            value += boundary_weight * tl.sum(gaps, 0)
+            value += boundary_weight * tl.sum(sb, 0)
         best = k == tl.argmin(tl.where(k < CANDIDATES, value, float("inf")), 0, tie_break_left=True)
-        chosen = ()
-        for m in tl.static_range(5):
-            chosen += (tl.where(best, trial[m], 0.0),)
-        theta = _sums(chosen)
+        t1 = tl.sum(tl.where(best, a1, 0.0), 0)
+        t2 = tl.sum(tl.where(best, a2, 0.0), 0)
+        t3 = tl.sum(tl.where(best, a3, 0.0), 0)
+        x0 = tl.sum(tl.where(best, vx, 0.0), 0)
+        y0 = tl.sum(tl.where(best, vy, 0.0), 0)
 
-    _store(parameters + 5 * patch, theta)
-    moved = theta[0] != before[0]
-    for m in tl.static_range(1, 5):
-        moved |= theta[m] != before[m]
+    tl.store(parameters + 5 * patch, t1)
+    tl.store(parameters + 5 * patch + 1, t2)
+    tl.store(parameters + 5 * patch + 2, t3)
+    tl.store(parameters + 5 * patch + 3, x0)
+    tl.store(parameters + 5 * patch + 4, y0)
+    moved = (t1 != was1) | (t2 != was2) | (t3 != was3) | (x0 != was_x) | (y0 != was_y)
     tl.store(moving + patch, moved.to(tl.uint8))
 
 
 @triton.jit
-def _by_wedge(sp, sw, weight, s, q):
+def _by_wedge(sp, sw, weight, s0, s1, s2, q00, q11, q22, q01, q02, q12):
     """One channel's colors, the slopes by its target, and what it adds to the constant slopes (see the CPU kernel)."""
     v0, v1, v2 = -sp, sp - sw, sw
-    a0, a1, a2 = (1 + weight) * s[0] + _FLOOR, (1 + weight) * s[1] + _FLOOR, (1 + weight) * s[2] + _FLOOR
+    a0, a1, a2 = (1 + weight) * s0 + _FLOOR, (1 + weight) * s1 + _FLOOR, (1 + weight) * s2 + _FLOOR
     c0, c1, c2 = v0 / a0, v1 / a1, v2 / a2
-    e0 = (2 * weight * s[0] * c0 - 2 * v0 + 2 * (q[0] * c0 + q[3] * c1 + q[4] * c2)) / a0
-    e1 = (2 * weight * s[1] * c1 - 2 * v1 + 2 * (q[3] * c0 + q[1] * c1 + q[5] * c2)) / a1
-    e2 = (2 * weight * s[2] * c2 - 2 * v2 + 2 * (q[4] * c0 + q[5] * c1 + q[2] * c2)) / a2
+    e0 = (2 * weight * s0 * c0 - 2 * v0 + 2 * (q00 * c0 + q01 * c1 + q02 * c2)) / a0
+    e1 = (2 * weight * s1 * c1 - 2 * v1 + 2 * (q01 * c0 + q11 * c1 + q12 * c2)) / a1
+    e2 = (2 * weight * s2 * c2 - 2 * v2 + 2 * (q02 * c0 + q12 * c1 + q22 * c2)) / a2
     k0 = weight * c0 * c0 - (1 + weight) * e0 * c0
     k1 = weight * c1 * c1 - (1 + weight) * e1 * c1
     k2 = weight * c2 * c2 - (1 + weight) * e2 * c2
     by_p, by_w = (e1 - 2 * c1) - (e0 - 2 * c0), (e2 - 2 * c2) - (e1 - 2 * c1)
-    return (c0, c1, c2), (by_p, by_w), (k1 - k0, k2 - k1)
+    return c0, c1, c2, by_p, by_w, k1 - k0, k2 - k1
 
 
 @triton.jit
-def _target(image, color_map, at, inside, mean, color_weight, LEAN: tl.constexpr, REAL: tl.constexpr):
-    """``J = I + lc G`` at pixels, less its mean."""
-    j = tl.load(image + at, mask=inside, other=0.0).to(REAL) - mean
-    if LEAN:
-        j += color_weight * tl.load(color_map + at, mask=inside, other=0.0)
-    return j
+def _paint_slope(p, w, c0, c1, c2):
+    """The reconstruction of one channel at each pixel, and its slopes by p and by w."""
+    return c0 + p * (c1 - c0) + w * (c2 - c1), 2 * (c1 - c0), 2 * (c2 - c1)
+
+
+@triton.jit
+def _line_terms(by_line, along_x, along_y, angle, x0, y0):
+    """What the slope by one line says about its angle and the vertex."""
+    sine, cosine = tl.sin(angle), tl.cos(angle)
+    by_angle = -(cosine * (along_x - x0 * by_line) + sine * (along_y - y0 * by_line))
+    return by_angle, sine * by_line, -cosine * by_line
 
 
 @triton.jit(do_not_specialize=["rows", "columns", "height", "width", "count"])
@@ -362,72 +355,126 @@ def describe(
     color_map += view * CHANNELS * area + top * width + left
     boundary_map += view * area + top * width + left
 
-    theta = _load(parameters + 5 * patch, 5)
-    x0, y0 = theta[3].to(REAL), theta[4].to(REAL)
-    t1, t2, t3, i1, i2, i3 = _sorted_angles(theta[0], theta[1], theta[2])
+    t1, t2 = tl.load(parameters + 5 * patch), tl.load(parameters + 5 * patch + 1)
+    t3 = tl.load(parameters + 5 * patch + 2)
+    x0, y0 = tl.load(parameters + 5 * patch + 3).to(REAL), tl.load(parameters + 5 * patch + 4).to(REAL)
+    t1, t2, t3, i1, i2, i3 = _sorted_angles(t1, t2, t3)
     t1, t2, t3 = t1.to(REAL), t2.to(REAL), t3.to(REAL)
     t4 = _middle(t1, t3)
-    g, h = _pair(t1, t3, x0, y0), _pair(t4, t2, x0, y0)
+    g0, g1, g2, g3, g4, g5, g6 = _pair(t1, t3, x0, y0)
+    h0, h1, h2, h3, h4, h5, h6 = _pair(t4, t2, x0, y0)
 
     # First pass: the sums that the colors rest on.
     pixels = tl.arange(0, BLOCK)
     nothing = tl.zeros((BLOCK,), REAL)
-    shapes = (nothing, nothing, nothing, nothing, nothing)  # of p, w and, for the gradient, p p, p w, w w
-    colors = (nothing, nothing, nothing) * CHANNELS  # of J, p J, w J of each channel
+    sp, sw, spp, spw, sww = nothing, nothing, nothing, nothing, nothing
+    p0, w0, p1, w1, p2, w2 = nothing, nothing, nothing, nothing, nothing, nothing
+    j0, j1, j2 = nothing, nothing, nothing
     for start in range(0, SIZE * SIZE, BLOCK):
         i = start + pixels
         inside = i < SIZE * SIZE
         at = (i // SIZE) * width + i % SIZE
         x, y = tl.load(x_of + i).to(REAL), tl.load(y_of + i).to(REAL)
-        p, w = _steps(_distance(g, x, y)[0], _distance(h, x, y)[0], g[6], h[6])
+        d = tl.minimum(g0 * x + (g1 * y + g2), g3 * x + (g4 * y + g5))
+        e = tl.minimum(h0 * x + (h1 * y + h2), h3 * x + (h4 * y + h5))
+        p, w = _steps(d, e, g6, h6)
         p, w = tl.where(inside, p, 0.0), tl.where(inside, w, 0.0)
-        shapes = _plus(shapes, (p, w, p * p, p * w, w * w))
-        more = ()
-        for c in tl.static_range(CHANNELS):
-            j = _target(image + c * area, color_map + c * area, at, inside, 0.0, color_weight, LEAN, REAL)
-            more += (j, p * j, w * j)
-        colors = _plus(colors, more)
+        sp += p
+        sw += w
+        if ADAM:
+            spp += p * p
+            spw += p * w
+            sww += w * w
+        j = tl.load(image + at, mask=inside, other=0.0).to(REAL)
+        if LEAN:
+            j += color_weight * tl.load(color_map + at, mask=inside, other=0.0)
+        j0 += j
+        p0 += p * j
+        w0 += w * j
+        if CHANNELS == 3:
+            j = tl.load(image + area + at, mask=inside, other=0.0).to(REAL)
+            if LEAN:
+                j += color_weight * tl.load(color_map + area + at, mask=inside, other=0.0)
+            j1 += j
+            p1 += p * j
+            w1 += w * j
+            j = tl.load(image + 2 * area + at, mask=inside, other=0.0).to(REAL)
+            if LEAN:
+                j += color_weight * tl.load(color_map + 2 * area + at, mask=inside, other=0.0)
+            j2 += j
+            p2 += p * j
+            w2 += w * j
     n: tl.constexpr = SIZE * SIZE
-    shapes, colors = _sums(shapes), _sums(colors)
-    s, q = _moments(n, shapes, REAL)
+    total_p, total_w = tl.sum(sp, 0), tl.sum(sw, 0)
+    s0, s1, s2, q00, q11, q22, q01, q02, q12 = _moments(
+        n, total_p, total_w, tl.sum(spp, 0), tl.sum(spw, 0), tl.sum(sww, 0), REAL
+    )
+    # The target centered on its mean: the sums of p J and w J shift with it.
+    mean0 = tl.sum(j0, 0) / n
+    c00, c01, c02, tp0, tw0, base_p, base_w = _by_wedge(
+        tl.sum(p0, 0) - mean0 * total_p, tl.sum(w0, 0) - mean0 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
+        q01, q02, q12,
+    )  # fmt: skip
     drawing = drawings + patch.to(tl.int64) * (_LINES + 3 * CHANNELS)
-    _store(drawing, g)
-    _store(drawing + 7, h)
-    means, wedges, slopes, constant = (), (), (), (0.0, 0.0)
-    for c in tl.static_range(CHANNELS):
-        # The target centered on its mean: the sums of p J and w J shift with it.
-        mean = colors[3 * c] / n
-        with_p, with_w = colors[3 * c + 1] - mean * shapes[0], colors[3 * c + 2] - mean * shapes[1]
-        wedge, slope, rest = _by_wedge(with_p, with_w, color_weight, s, q)
-        means += (mean,)
-        wedges += (wedge,)
-        slopes += (slope,)
-        constant = rest if c == 0 else _plus(constant, rest)
-        # The colors as they are painted: first + p second + w third.
-        paint = (wedge[0] + mean / (1 + color_weight), wedge[1] - wedge[0], wedge[2] - wedge[1])
-        _store(drawing + _LINES + 3 * c, paint)
+    _store_lines(drawing, g0, g1, g2, g3, g4, g5, g6)
+    _store_lines(drawing + 7, h0, h1, h2, h3, h4, h5, h6)
+    _store_colors(drawing + 14, c00, c01, c02, mean0 / (1 + color_weight))
+    mean1, mean2 = mean0, mean0
+    c10, c11, c12, tp1, tw1 = c00, c01, c02, tp0, tw0
+    c20, c21, c22, tp2, tw2 = c00, c01, c02, tp0, tw0
+    if CHANNELS == 3:
+        mean1, mean2 = tl.sum(j1, 0) / n, tl.sum(j2, 0) / n
+        c10, c11, c12, tp1, tw1, more_p, more_w = _by_wedge(
+            tl.sum(p1, 0) - mean1 * total_p, tl.sum(w1, 0) - mean1 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
+            q01, q02, q12,
+        )  # fmt: skip
+        base_p += more_p
+        base_w += more_w
+        c20, c21, c22, tp2, tw2, more_p, more_w = _by_wedge(
+            tl.sum(p2, 0) - mean2 * total_p, tl.sum(w2, 0) - mean2 * total_w, color_weight, s0, s1, s2, q00, q11, q22,
+            q01, q02, q12,
+        )  # fmt: skip
+        base_p += more_p
+        base_w += more_w
+        _store_colors(drawing + 17, c10, c11, c12, mean1 / (1 + color_weight))
+        _store_colors(drawing + 20, c20, c21, c22, mean2 / (1 + color_weight))
 
     if ADAM:
         # Second pass: the slope at each pixel by the wedges, then by the distances, then by the lines.
-        by_line = (nothing, nothing, nothing) * 4  # sums of the slope, slope x and slope y for each line
+        a0, ax, ay, b0, bx, by = nothing, nothing, nothing, nothing, nothing, nothing
+        k0, kx, ky, m0, mx, my = nothing, nothing, nothing, nothing, nothing, nothing
         for start in range(0, SIZE * SIZE, BLOCK):
             i = start + pixels
             inside = i < SIZE * SIZE
             at = (i // SIZE) * width + i % SIZE
             x, y = tl.load(x_of + i).to(REAL), tl.load(y_of + i).to(REAL)
-            d, is_a = _distance(g, x, y)
-            e, is_c = _distance(h, x, y)
-            p, w = _steps(d, e, g[6], h[6])
-            by_p, by_w = constant[0] + 0.0 * p, constant[1] + 0.0 * p
-            for c in tl.static_range(CHANNELS):
-                j = _target(image + c * area, color_map + c * area, at, inside, means[c], color_weight, LEAN, REAL)
-                c0, c1, c2 = wedges[c]
-                painted = c0 + p * (c1 - c0) + w * (c2 - c1)
-                by_p += slopes[c][0] * j + 2 * (c1 - c0) * painted
-                by_w += slopes[c][1] * j + 2 * (c2 - c1) * painted
-            b = _boundary(d, e, g[6])
+            line_a, line_b = g0 * x + (g1 * y + g2), g3 * x + (g4 * y + g5)
+            line_c, line_d = h0 * x + (h1 * y + h2), h3 * x + (h4 * y + h5)
+            d, e = tl.minimum(line_a, line_b), tl.minimum(line_c, line_d)
+            p, w = _steps(d, e, g6, h6)
+            by_p, by_w = base_p + 0.0 * p, base_w + 0.0 * p
+            j = tl.load(image + at, mask=inside, other=0.0).to(REAL) - mean0
+            if LEAN:
+                j += color_weight * tl.load(color_map + at, mask=inside, other=0.0)
+            painted, paint_p, paint_w = _paint_slope(p, w, c00, c01, c02)
+            by_p += tp0 * j + paint_p * painted
+            by_w += tw0 * j + paint_w * painted
+            if CHANNELS == 3:
+                j = tl.load(image + area + at, mask=inside, other=0.0).to(REAL) - mean1
+                if LEAN:
+                    j += color_weight * tl.load(color_map + area + at, mask=inside, other=0.0)
+                painted, paint_p, paint_w = _paint_slope(p, w, c10, c11, c12)
+                by_p += tp1 * j + paint_p * painted
+                by_w += tw1 * j + paint_w * painted
+                j = tl.load(image + 2 * area + at, mask=inside, other=0.0).to(REAL) - mean2
+                if LEAN:
+                    j += color_weight * tl.load(color_map + 2 * area + at, mask=inside, other=0.0)
+                painted, paint_p, paint_w = _paint_slope(p, w, c20, c21, c22)
+                by_p += tp2 * j + paint_p * painted
+                by_w += tw2 * j + paint_w * painted
+            b = _boundary(d, e, g6)
             gap = tl.load(boundary_map + at, mask=inside, other=0.0) - b
-            sd, se = g[6] * d, h[6] * e
+            sd, se = g6 * d, h6 * e
             by_d = (by_p + w / p * by_w) * _STEP_SLOPE / (1.0 + sd * sd)
             by_e = p * by_w * _STEP_SLOPE / (1.0 + se * se)
             size_e = tl.abs(se)
@@ -437,32 +484,39 @@ def describe(
             by_d += tl.where(at_e, 0.0, by_m * m * tl.where(sd < 0, -1.0, 1.0))
             by_e += tl.where(at_e, by_m * m * tl.where(se < 0, -1.0, 1.0), 0.0)
             by_d, by_e = tl.where(inside, by_d, 0.0), tl.where(inside, by_e, 0.0)
-            by_a, by_c = tl.where(is_a, by_d, 0.0), tl.where(is_c, by_e, 0.0)
-            nearest = (by_a, by_d - by_a, by_c, by_e - by_c)
-            more = ()
-            for k in tl.static_range(4):
-                more += (nearest[k], nearest[k] * x, nearest[k] * y)
-            by_line = _plus(by_line, more)
-        # What the slope by each line says about its angle and the vertex; the second line of a pair counts negative.
-        by_line, angles = _sums(by_line), (t1, t3, t4, t2)
-        sums, by_angle, by_vertex = (), (), (0.0, 0.0)
-        for k in tl.static_range(4):
-            total, along_x, along_y = by_line[3 * k], by_line[3 * k + 1], by_line[3 * k + 2]
-            if k % 2 == 1:
-                total, along_x, along_y = -total, -along_x, -along_y
-            sine, cosine = tl.sin(angles[k]), tl.cos(angles[k])
-            by_angle += (-(cosine * (along_x - x0 * total) + sine * (along_y - y0 * total)),)
-            sums += (total,)
-            more = (sine * total, -cosine * total)
-            by_vertex = more if k == 0 else _plus(by_vertex, more)
-        by_1, by_3, by_4, by_2 = by_angle
-        by_x, by_y = by_vertex
+            first = tl.where(line_a < line_b, by_d, 0.0)
+            second = by_d - first
+            a0 += first
+            ax += first * x
+            ay += first * y
+            b0 += second
+            bx += second * x
+            by += second * y
+            first = tl.where(line_c < line_d, by_e, 0.0)
+            second = by_e - first
+            k0 += first
+            kx += first * x
+            ky += first * y
+            m0 += second
+            mx += second * x
+            my += second * y
+        sum_a, sum_b, sum_c, sum_d = tl.sum(a0, 0), -tl.sum(b0, 0), tl.sum(k0, 0), -tl.sum(m0, 0)
+        by_1, by_x, by_y = _line_terms(sum_a, tl.sum(ax, 0), tl.sum(ay, 0), t1, x0, y0)
+        by_3, more_x, more_y = _line_terms(sum_b, -tl.sum(bx, 0), -tl.sum(by, 0), t3, x0, y0)
+        by_x += more_x
+        by_y += more_y
+        by_4, more_x, more_y = _line_terms(sum_c, tl.sum(kx, 0), tl.sum(ky, 0), t4, x0, y0)
+        by_x += more_x
+        by_y += more_y
+        by_2, more_x, more_y = _line_terms(sum_d, -tl.sum(mx, 0), -tl.sum(my, 0), t2, x0, y0)
+        by_x += more_x
+        by_y += more_y
         _, lift = _lift(_wrap(t3 - t1))
-        by_3 += lift * (sums[0] - sums[1])
-        by_1 -= lift * (sums[0] - sums[1])
+        by_3 += lift * (sum_a - sum_b)
+        by_1 -= lift * (sum_a - sum_b)
         _, lift = _lift(_wrap(t2 - t4))
-        by_2 += lift * (sums[2] - sums[3])
-        by_4 -= lift * (sums[2] - sums[3])
+        by_2 += lift * (sum_c - sum_d)
+        by_4 -= lift * (sum_c - sum_d)
         by_1 += 0.5 * by_4
         by_3 += 0.5 * by_4
 
@@ -483,19 +537,42 @@ def describe(
 
 
 @triton.jit
+def _store_lines(to, a0, a1, a2, b0, b1, b2, sign):
+    tl.store(to, a0)
+    tl.store(to + 1, a1)
+    tl.store(to + 2, a2)
+    tl.store(to + 3, b0)
+    tl.store(to + 4, b1)
+    tl.store(to + 5, b2)
+    tl.store(to + 6, sign)
+
+
+@triton.jit
+def _store_colors(to, c0, c1, c2, mean):
+    """The colors as they are painted: ``first + p second + w third``."""
+    tl.store(to, c0 + mean)
+    tl.store(to + 1, c1 - c0)
+    tl.store(to + 2, c2 - c1)
+
+
+@triton.jit
 def _draw(drawing, x, y):
     """``d13``, ``d42``, ``p``, ``w`` and the sign of ``d13``, over pixels, from a patch's drawing."""
-    g, h = _load(drawing, 7), _load(drawing + 7, 7)
-    d, _ = _distance(g, x, y)
-    e, _ = _distance(h, x, y)
-    p, w = _steps(d, e, g[6], h[6])
-    return d, e, p, w, g[6]
+    g0, g1, g2 = tl.load(drawing), tl.load(drawing + 1), tl.load(drawing + 2)
+    g3, g4, g5 = tl.load(drawing + 3), tl.load(drawing + 4), tl.load(drawing + 5)
+    h0, h1, h2 = tl.load(drawing + 7), tl.load(drawing + 8), tl.load(drawing + 9)
+    h3, h4, h5 = tl.load(drawing + 10), tl.load(drawing + 11), tl.load(drawing + 12)
+    sign = tl.load(drawing + 6)
+    d = tl.minimum(g0 * x + (g1 * y + g2), g3 * x + (g4 * y + g5))
+    e = tl.minimum(h0 * x + (h1 * y + h2), h3 * x + (h4 * y + h5))
+    p, w = _steps(d, e, sign, tl.load(drawing + 13))
+    return d, e, p, w, sign
 
 
 @triton.jit
 def _painted(drawing, p, w):
     """One channel of a patch; its colors are float32 whatever the lines are, as on the CPU."""
-    c0, c1, c2 = _load(drawing, 3)
+    c0, c1, c2 = tl.load(drawing), tl.load(drawing + 1), tl.load(drawing + 2)
     return c0.to(tl.float32) + p * c1.to(tl.float32) + w * c2.to(tl.float32)
 
 
@@ -515,7 +592,7 @@ def maps(
     bottom = tl.minimum((first_y + BLOCK - 1) // STRIDE, rows - 1)
     right = tl.minimum((first_x + BLOCK - 1) // STRIDE, columns - 1)
     boundary, count = tl.zeros((BLOCK * BLOCK,), REAL), tl.zeros((BLOCK * BLOCK,), tl.float32)
-    colors = (boundary,) * CHANNELS
+    red, green, blue = boundary, boundary, boundary
     for row in range(top, bottom + 1):
         in_y = row_y - row * STRIDE
         inside_y = (in_y >= 0) & (in_y < SIZE)
@@ -530,10 +607,10 @@ def maps(
             count += inside.to(tl.float32)
             if WITH_BOUNDARY:
                 boundary += tl.where(inside, _boundary(d, e, sign), 0.0)
-            more = ()
-            for c in tl.static_range(CHANNELS):
-                more += (tl.where(inside, _painted(drawing + _LINES + 3 * c, p, w), 0.0),)
-            colors = _plus(colors, more)
+            red += tl.where(inside, _painted(drawing + _LINES, p, w), 0.0)
+            if CHANNELS == 3:
+                green += tl.where(inside, _painted(drawing + _LINES + 3, p, w), 0.0)
+                blue += tl.where(inside, _painted(drawing + _LINES + 6, p, w), 0.0)
     area = height.to(tl.int64) * width
     at = row_y.to(tl.int64) * width + column_x
     within = (row_y < height) & (column_x < width)
@@ -541,8 +618,10 @@ def maps(
     if WITH_BOUNDARY:
         tl.store(boundary_map + view * area + at, (boundary / count).to(tl.float32), mask=within)
     color_map += view * CHANNELS * area
-    for c in tl.static_range(CHANNELS):
-        tl.store(color_map + c * area + at, (colors[c] / count).to(tl.float32), mask=within)
+    tl.store(color_map + at, (red / count).to(tl.float32), mask=within)
+    if CHANNELS == 3:
+        tl.store(color_map + area + at, (green / count).to(tl.float32), mask=within)
+        tl.store(color_map + 2 * area + at, (blue / count).to(tl.float32), mask=within)
 
 
 @triton.jit(do_not_specialize=["first_patch", "columns", "height", "width"])

@@ -1,7 +1,5 @@
 """The fit of junctions on a GPU: launches of ``junction_kernels.py``."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

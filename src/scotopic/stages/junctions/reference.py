@@ -4,8 +4,6 @@ The kernels of the backends have the same steps fused and fast; tests hold them 
 ``(H, W, C)`` and ``(H, W)`` here, of a size that whole patches cover; parameters are ``(rows, columns, 5)``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, ADAM_GAINS
