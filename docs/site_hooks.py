@@ -106,9 +106,11 @@ def to_markdown(docstring: str) -> str:
 
 
 class Roles(griffe.Extension):
-    """Rewrites docstrings as they are read."""
+    """Rewrites docstrings as they are read. What an attribute means may also stand beside it, after ``#:``."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.is_attribute and not obj.docstring and "#:" in (beside := "".join(obj.lines[-1:])):
+            obj.docstring = griffe.Docstring(beside.partition("#:")[2].strip(), parent=obj)
         if obj.docstring:
             obj.docstring.value = to_markdown(split_parameters(obj.docstring.value))
 

@@ -13,8 +13,8 @@ from app_visitors import match_small_room, session_with_result
 
 import scotopic
 from scotopic.app import work
-from scotopic.app.pictures import REASONS
 from scotopic.app.session import Outcome, Session
+from scotopic.app.work import REASONS
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_disparity, read_image, read_pfm
 from scotopic.result import Reason

@@ -22,7 +22,7 @@ def addresses(tmp_path: Path) -> Iterator[tuple[Any, Session]]:
     """The addresses behind the page, and a session with a result."""
     applications = pytest.importorskip("starlette.applications", reason="comes with the extra app")
     testclient = pytest.importorskip("starlette.testclient")
-    from scotopic.app.routes import make_routes
+    from scotopic.app.server import make_routes
 
     with Sessions(root=tmp_path / "root") as made:
         session = made.of("somebody")

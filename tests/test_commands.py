@@ -12,8 +12,7 @@ import pytest
 from command_line import check_failure, contents, make_bad_images, run, succeed, write_pair
 
 import scotopic
-from scotopic.cli.commands import JUNCTION_FILES, SIMULATION_FILES
-from scotopic.cli.demo import DEMO_FILES
+from scotopic.cli.commands import DEMO_FILES, JUNCTION_FILES, SIMULATION_FILES
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_image, read_pfm, write_pfm
 from scotopic.result import Match

@@ -218,6 +218,6 @@ def test_a_cloud_is_saved_and_not_overwritten(matched: scotopic.Match, tmp_path:
 
     for name in ("points", "colors", "confidence"):
         np.testing.assert_array_equal(getattr(back, name), getattr(cloud, name))
-    with pytest.raises(OutputError, match="already exists"):
+    with pytest.raises(OutputError, match="already holds"):
         cloud.save(path)
     cloud.save(path, overwrite=True)

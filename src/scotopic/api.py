@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from scotopic.stages.consistency import Reason
 from scotopic.stages.junctions.fit import Junctions, check_fields, fit_fields
 
 if TYPE_CHECKING:
+    from scotopic.pipelines.cuda_graph import GraphRunner
     from scotopic.stages.completion import Fill
 
 Pair = tuple[Image, Image]
@@ -118,25 +119,19 @@ def match(
         settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device, left, right)
     if layout == "HWC":
-        return _match_one(left, right, settings, device, junctions, fill, progress)
+        return _match_one((left, right), settings, device, junctions, fill, progress)
     lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
     if len(lefts) != len(rights):
         raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
-    found = [_match_one(*pair, settings, device, junctions, fill, progress) for pair in zip(lefts, rights, strict=True)]
+    found = [_match_one(pair, settings, device, junctions, fill, progress) for pair in zip(lefts, rights, strict=True)]
     return found if layout == "BCHW" else found[0]
 
 
 def _match_one(
-    left: Image,
-    right: Image,
-    settings: Settings,
-    device: str,
-    junctions: Fields | None,
-    fill: Fill | None,
-    progress: Progress,
+    pair: Pair, settings: Settings, device: str, junctions: Fields | None, fill: Fill | None, progress: Progress
 ) -> Match:
-    names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
-    images = take_image(left, "left"), take_image(right, "right")
+    names = f"{image_title(pair[0], 'left')} and {image_title(pair[1], 'right')}"
+    images = take_image(pair[0], "left"), take_image(pair[1], "right")
     check_pair(*images, settings.junctions.patch_size, names=names)
     settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
     if junctions is not None:
@@ -152,7 +147,7 @@ def _match_one(
 
         colors, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
         result = replace(result, completed=complete(fill, colors, disparity, confidence))
-    if is_on_gpu(left):
+    if is_on_gpu(pair[0]):
         return result.to_device(device)
     return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
 
@@ -247,7 +242,7 @@ class Matcher:
         self.device = resolve_device(device)
         self.settings = make_settings(preset, **overrides)
         self.shape: tuple[int, int, int] | None = None
-        self._runner: _Runner | None = None
+        self._runner: _CpuRunner | GraphRunner | None = None
         if shape is not None:
             self._fix_shape(_full_shape(shape))
 
@@ -343,7 +338,7 @@ class Matcher:
         assert self._runner is not None
         return replace(self._runner.end(ticket), left_image=images[0], right_image=images[1])
 
-    def _new_runner(self) -> _Runner:
+    def _new_runner(self) -> _CpuRunner | GraphRunner:
         if self.device == "cpu":
             return _CpuRunner(self.settings)
         from scotopic.pipelines.cuda_graph import GraphRunner
@@ -352,16 +347,8 @@ class Matcher:
         return GraphRunner(self.shape, self.settings)
 
 
-class _Runner(Protocol):
-    """Matches pairs of one shape: begins with one, and later ends with its ticket."""
-
-    def begin(self, images: list[Any]) -> Any: ...
-
-    def end(self, ticket: Any) -> Match: ...
-
-
 class _CpuRunner:
-    """The CPU has nothing to overlap with but itself: a pair is matched when it is asked for."""
+    """As a :class:`GraphRunner`. The CPU has nothing to overlap with: a pair is matched when it is asked for."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,7 +1,5 @@
 """How disparity becomes color: one color map (turbo), one rule for its range, one color for pixels without a value."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

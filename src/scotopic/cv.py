@@ -116,17 +116,14 @@ class StereoScotopic:
         SettingsError
             A parameter is out of range, or a setting unknown.
         """
+        parameters = {name: value for name, value in locals().items() if name in _DEFAULTS}
         own = {"min_disparity", "max_disparity"} & settings.keys()
         if own:
             raise SettingsError(f"{min(own)!r} is set by minDisparity and numDisparities here. Use these instead.")
         make_settings(preset, **settings)  # so that a mistake is reported here, not at the first pair
         matcher = cls()
         matcher._preset, matcher._device, matcher._settings = preset, device, dict(settings)
-        matcher._set(
-            minDisparity=minDisparity, numDisparities=numDisparities, blockSize=blockSize, P1=P1, P2=P2,
-            disp12MaxDiff=disp12MaxDiff, preFilterCap=preFilterCap, uniquenessRatio=uniquenessRatio,
-            speckleWindowSize=speckleWindowSize, speckleRange=speckleRange, mode=mode,
-        )  # fmt: skip
+        matcher._set(**parameters)
         return matcher
 
     def compute(self, left: Any, right: Any, disparity: Any = None) -> NDArray[np.int16]:

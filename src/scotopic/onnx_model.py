@@ -1,7 +1,5 @@
 """Running networks in ONNX files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path

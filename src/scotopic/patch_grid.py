@@ -1,7 +1,5 @@
 """The patch grid: pixels of a patch, patches over a pixel, offsets that are tried, and tiles, which bound memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

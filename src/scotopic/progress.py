@@ -1,7 +1,5 @@
 """Progress and timings of the stages of a run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,21 +1,19 @@
 """The one result object: what was found, where, how sure, and why not elsewhere."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
 from scotopic.errors import InputError, SettingsError
-from scotopic.io import atomic_path, claim_folder, read_npz, write_pfm, write_png
+from scotopic.io import atomic_path, claim_folder, read_npz, write_disparity, write_npz, write_pfm, write_png
 from scotopic.settings import Settings
 from scotopic.stages.consistency import Reason as Reason
 
@@ -85,7 +83,7 @@ class Match:
     completed: Map | None = None
 
     @classmethod
-    def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Match:
+    def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Self:
         """Return a match of a device's own arrays. Tensors are typed as the NumPy arrays that they behave like."""
         return cls(**cast(dict[str, Any], arrays), settings=settings, timings=timings)
 
@@ -134,7 +132,7 @@ class Match:
         return int(self.mask.sum()) / int(height * width)
 
     @classmethod
-    def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Match:
+    def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Self:
         """Return a match that found nothing, everywhere for the same reason, as NumPy arrays."""
         left, right = to_numpy(left, right)
         shape = left.shape[:2]
@@ -154,11 +152,11 @@ class Match:
             settings=settings,
         )
 
-    def to_numpy(self) -> Match:
+    def to_numpy(self) -> Self:
         """Return the match with NumPy arrays, copied from the GPU if they are there."""
         return self.to_device("cpu")
 
-    def to_device(self, device: str) -> Match:
+    def to_device(self, device: str) -> Self:
         """Return the match with the arrays of a device: NumPy's on ``"cpu"``, torch tensors on ``"cuda"``."""
         arrays = [getattr(self, name) for name in ARRAYS]
         moved = to_numpy(*arrays) if device == "cpu" else [to_tensor(array) for array in arrays]
@@ -191,17 +189,14 @@ class Match:
 
         Everything but the timings in ``report.json`` is the same, byte for byte, for the same input and settings.
 
+        Raises :class:`OutputError` if the folder cannot be written or already holds results.
+
         Parameters
         ----------
         folder
             Created if it is missing.
         overwrite
             Replace results that are already there.
-
-        Raises
-        ------
-        OutputError
-            The folder cannot be written or already holds results.
         """
         from scotopic.preview import as_picture, draw_preview
 
@@ -209,7 +204,7 @@ class Match:
             return self.to_numpy().save(folder, overwrite=overwrite)
         target = claim_folder(folder, FILES, overwrite)
         for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
-            write_pfm(target / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
+            write_disparity(target / f"{name}.pfm", values)
         write_pfm(target / "confidence.pfm", self.confidence)
         write_png(target / "boundaries.png", as_picture(self.left_boundaries))
         write_png(target / "colors.png", as_picture(self.left_colors))
@@ -217,20 +212,16 @@ class Match:
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
         if self.completed is not None:
             arrays["completed"] = self.completed
-        with atomic_path(target / "match.npz") as path, path.open("wb") as file:
-            np.savez_compressed(file, format=FORMAT, settings=json.dumps(self.settings.as_dict()), **arrays)
+        write_npz(target / "match.npz", {"settings": json.dumps(self.settings.as_dict()), **arrays}, FORMAT)
         with atomic_path(target / "report.json") as path:
             path.write_text(json.dumps(self.report(), indent=2) + "\n")
         return target
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Match:
+    def load(cls, folder: str | PathLike[str]) -> Self:
         """Read a match that :meth:`save` wrote.
 
-        Raises
-        ------
-        InputError
-            There is none, or it cannot be read.
+        Raises :class:`InputError` if there is none, or it cannot be read.
         """
         path = Path(folder) / "match.npz"
         arrays = read_npz(path)

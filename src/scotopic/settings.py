@@ -44,11 +44,12 @@ class Part:
             if value is None or isinstance(value, bool):
                 continue
             if low is None:
+                is_valid = 0 < value <= high
                 limits = "a finite number above 0" if high == math.inf else f"above 0 and at most {high}"
-                require(each.name, value, 0 < value <= high and value < math.inf, limits)
-                continue
-            limits = f"between {low} and {high}" if high < math.inf else f"a finite number of at least {low}"
-            require(each.name, value, low <= value <= high and abs(value) < math.inf, limits)
+            else:
+                is_valid = low <= value <= high
+                limits = f"between {low} and {high}" if high < math.inf else f"a finite number of at least {low}"
+            require(each.name, value, is_valid and abs(value) < math.inf, limits)
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ class JunctionSettings(Part):
 
     patch_size: int = setting(40, "R, pixels along the side of a patch", low=2, public=True)
     stride: int = setting(8, "pixels from one patch to the next", low=1, public=True)
-    search_steps: int = setting(
-        30, "search steps at the start, without coupling; patches at rest are not searched again", low=0
-    )
+    search_steps: int = setting(30, "search steps at the start, without coupling; patches at rest are left out", low=0)
     refine_steps: int = setting(1000, "steps after that, in which lb and lc rise from zero to their full weight", low=0)
     search_every: int = setting(50, "every how many refinement steps a search step replaces a gradient step", low=1)
     candidates: int = setting(31, "offsets tried for each parameter in a search step", low=1)
@@ -70,9 +69,7 @@ class JunctionSettings(Part):
     vertex_rate: float = setting(0.03, "Adam's learning rate for vertices", low=0)
     binning: int = setting(1, "fit on pixels averaged binning x binning; divides patch_size and stride", low=1)
     tile: int = setting(256, "largest number of patches along a side fitted in one piece; bounds the memory", low=1)
-    tile_margin: int = setting(
-        8, "patches around a tile that are fitted with it and dropped; none without refinement steps", low=0
-    )
+    tile_margin: int = setting(8, "patches around a tile, fitted with it and dropped; none without refinement", low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,9 +94,7 @@ class MatchingSettings(Part):
     left_right_threshold: float = setting(
         1.0, "the views agree where their disparities differ by less than this, px", low=0, public=True
     )
-    min_confidence: float = setting(
-        0.0, "drop pixels whose confidence is below this (0: none)", low=0, high=1, public=True
-    )
+    min_confidence: float = setting(0.0, "drop pixels of a confidence below this (0: none)", low=0, high=1, public=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -220,9 +215,7 @@ class ChannelSettings(Part):
     finest_scale: float = setting(1.0, "s of the finest band G(s) - G(band_ratio s)")
     scales: int = setting(4, "number of bands, each twice as coarse as the one before", low=1, high=8)
     band_ratio: float = setting(4.0, "how wide a band is: coarse structure is what survives noise")
-    band_misfit: float = setting(
-        0.05, "fraction of a band's signal that never repeats between views: reflections, slants", low=0
-    )
+    band_misfit: float = setting(0.05, "fraction of a band that differs between views: reflections, slants", low=0)
     band_window: float = setting(3.0, "smallest window of a band's costs")
     junction_weight: float = setting(0.35, "weight of junctions against junctions", low=0)
     junction_window: float = setting(1.0, "window of junctions against junctions")
@@ -249,6 +242,7 @@ class FineSettings(Part):
     census_contrast: float = setting(0.02, "difference of two pixels, white being 1, that counts as an edge")
     census_noise: float = setting(1.25, "smallest such difference, in standard deviations of the noise", low=0)
     fine_window: float = setting(1.0, "window of the fine costs")
+    fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=4, high=32)
     coarse_decay: float = setting(5.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
     edge_contrast: float = setting(0.015, "difference of neighboring pixels, white being 1, that halves P2")
     edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)

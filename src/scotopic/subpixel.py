@@ -1,7 +1,5 @@
 """Between two samples: where an extremum lies, and which pixel is nearest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

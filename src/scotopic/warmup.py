@@ -3,17 +3,13 @@
 Whether anything is compiled is not guessed: Numba broadcasts an event when it finds nothing in its cache and begins to.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from scotopic.api import match
 from scotopic.backends.device import import_kernels, resolve_device
-from scotopic.progress import Progress, Share, silent
+from scotopic.progress import Progress, silent
 
 LOADING = "loading kernels"  #: stage in which compiled kernels are read from the cache
 COMPILING = "compiling kernels for this machine, once"  #: stage in which those that are not there are made
@@ -32,16 +28,21 @@ def warm_up(progress: Progress = silent) -> bool:
     bool
         Whether anything had to be compiled.
     """
+    from numba.core import event
+
     progress(LOADING, 0.0)
-    count = len(_dispatchers())
-    compiled = 0
+    count, compiled = len(_dispatchers()), 0
 
-    def one_more(share: float) -> None:
-        nonlocal compiled
-        compiled += share == 1.0
-        progress(COMPILING, min(compiled / count, 0.99))
+    class Listener(event.Listener):
+        def on_start(self, _: event.Event) -> None:
+            progress(COMPILING, min(compiled / count, 0.99))
 
-    with _listening(one_more):
+        def on_end(self, _: event.Event) -> None:
+            nonlocal compiled
+            compiled += 1
+            progress(COMPILING, min(compiled / count, 0.99))
+
+    with event.install_listener("numba:compile", Listener()):
         _match_tiny_pair()
     if compiled:
         progress(COMPILING, 1.0)
@@ -97,19 +98,3 @@ def _match_tiny_pair() -> None:
     few: dict[str, Any] = {"device": "cpu", "max_disparity": 4, "search_steps": 1, "refine_steps": 2, "search_every": 2}
     match(left, right, preset="paper", **few)
     match(left, right, preset="best", patch_size=16, **few)
-
-
-@contextmanager
-def _listening(tell: Share) -> Iterator[None]:
-    """Tell 0 whenever Numba begins to compile a function, 1 when it has."""
-    from numba.core import event
-
-    class Listener(event.Listener):
-        def on_start(self, _: event.Event) -> None:
-            tell(0.0)
-
-        def on_end(self, _: event.Event) -> None:
-            tell(1.0)
-
-    with event.install_listener("numba:compile", Listener()):
-        yield

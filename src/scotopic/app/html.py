@@ -1,7 +1,5 @@
 """The HTML of the page; everything that a visitor wrote is escaped."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Sequence
@@ -12,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.app import work
-from scotopic.app.pictures import REASONS, as_png
-from scotopic.app.routes import session_address
 from scotopic.app.session import Session
+from scotopic.app.work import REASONS, as_png
 from scotopic.preview import match_colors
 from scotopic.result import Reason
 
@@ -65,7 +62,7 @@ def viewer_state(session: Session) -> dict[str, Any]:
     height, width = outcome.match.disparity.shape
     present = [Reason(int(kind)) for kind in np.unique(work.shown_match(session).reason)]
     return {
-        "base": session_address(session),
+        "base": session.address,
         "stamp": session.version,
         "threshold": round(session.threshold, 4),
         "width": width,
@@ -83,7 +80,7 @@ def viewer_state(session: Session) -> dict[str, Any]:
 def files(session: Session) -> str:
     """Return the links to every file of the result."""
     links = (
-        f'<a href="{session_address(session)}/files/{name}?v={session.version}" download="{name}">{name}'
+        f'<a href="{session.address}/files/{name}?v={session.version}" download="{name}">{name}'
         f"<span>{escape(about)}</span></a>"
         for name, about in work.available_files(session).items()
     )
@@ -93,7 +90,7 @@ def files(session: Session) -> str:
 
 def comparison(session: Session, rows: Sequence[work.Row]) -> str:
     """Return both methods side by side, with coverage, and errors if the truth is known."""
-    base, version = session_address(session), f"{session.version}-{session.threshold:.4f}"
+    base, version = session.address, f"{session.version}-{session.threshold:.4f}"
     ours, theirs = rows[0], rows[-1]
     panels = {
         kind: f"{row.name}: coverage {100 * row.coverage:.1f} %"

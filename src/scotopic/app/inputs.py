@@ -1,7 +1,5 @@
 """Pairs to match: the visitor's own images, or rooms rendered here, whose true disparity is known."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil
@@ -205,11 +203,10 @@ def thumbnails(session: Session, source: str) -> list[tuple[str, NDArray[np.uint
         room = ROOMS[source]  # rendered small, which takes a tenth of a second
         scene = _render(replace(room, width=room.width * 128 // room.height, height=128))
         return [("Left", to_uint8(scene.left)), ("Right", to_uint8(scene.right))]
-    found = []
-    for side, view in sorted(session.views.items()):
-        title = f"{side.title()}: {view.name}, {view.size[0]} x {view.size[1]} px"
-        found.append((title, to_uint8(np.clip(as_image(view.pixels, side), 0, 1))))
-    return found
+    return [
+        (f"{side.title()}: {view.name}, {view.size[0]} x {view.size[1]} px", to_uint8(as_image(view.pixels, side)))
+        for side, view in sorted(session.views.items())
+    ]
 
 
 def _room_pair(request: Request) -> Pair:

@@ -1,10 +1,9 @@
 """The layout of the page and what happens when its parts are used; the work itself is in the other modules."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ FROM_FILE = "from the file"  #: unit of the baseline
 _REPORT_SECONDS = 0.15  # between two looks at how far the work is
 _FOLDER = Path(__file__).parent
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
+_slider, _number = partial(gr.Slider, buttons=[]), partial(gr.Number, min_width=120)
 
 
 def make_style() -> dict[str, Any]:
@@ -37,11 +37,8 @@ def build(sessions: Sessions, worker: ThreadPoolExecutor, delete_cache: tuple[in
     """
     page = gr.Blocks(title="scotopic", analytics_enabled=False, delete_cache=delete_cache)
     with page:
-        gr.HTML(
-            "<h1>scotopic</h1><p>Stereo depth from photon-starved image pairs, without learning.</p>",
-            elem_id="title",
-            **_PLAIN,
-        )
+        about = "Stereo depth from photon-starved image pairs, without learning."
+        gr.HTML(f"<h1>scotopic</h1><p>{about}</p>", elem_id="title", **_PLAIN)
         with gr.Row(equal_height=False):
             with gr.Column(scale=2, min_width=320):
                 form = _Form()
@@ -68,33 +65,20 @@ class _Form:
             self.unit = gr.Radio([FROM_FILE, "m", "cm", "mm"], value=FROM_FILE, label="Unit of the baseline")
             self.rectify = gr.Checkbox(label="Rectify the pair first (needs both cameras)")
             with gr.Row():
-                self.focal = gr.Number(
-                    0, label="Focal length, px", info="0: the image's width", minimum=0, min_width=120
-                )
-                self.baseline = gr.Number(
-                    0.1, label="Baseline, m", info="without a file", minimum=0, min_width=120, step=0.01
-                )
+                self.focal = _number(0, label="Focal length, px", info="0: the image's width", minimum=0)
+                self.baseline = _number(0.1, label="Baseline, m", info="without a file", minimum=0, step=0.01)
         self.noise = gr.Radio([SIMULATE, RECORDED], value=SIMULATE, label="Noise", elem_id="noise")
         with gr.Group() as self.darkness:
-            self.photons = gr.Slider(
-                0.5, 20, 2, step=0.5, label="Photons per pixel at white", elem_id="photons", buttons=[]
-            )
-            self.read_noise = gr.Slider(
-                0, 5, inputs.READ_NOISE, step=0.1, label="Read noise, photons", elem_id="read-noise", buttons=[]
-            )
+            self.photons = _slider(0.5, 20, 2, step=0.5, label="Photons per pixel at white", elem_id="photons")
+            noise = inputs.READ_NOISE
+            self.read_noise = _slider(0, 5, noise, step=0.1, label="Read noise, photons", elem_id="read-noise")
         self.preset = gr.Radio(
             list(PRESETS), value="best", label="Preset", info="fast takes a fraction of the time", elem_id="preset"
         )
         with gr.Row():
-            self.first = gr.Number(0, label="Least disparity, px", precision=0, min_width=120, elem_id="first")
-            self.last = gr.Number(
-                inputs.ROOMS[first].max_disparity,
-                label="Search ends at, px",
-                precision=0,
-                min_width=120,
-                elem_id="last",
-                placeholder="128, or width",
-            )
+            last, otherwise = inputs.ROOMS[first].max_disparity, "128, or width"
+            self.first = _number(0, label="Least disparity, px", precision=0, elem_id="first")
+            self.last = _number(last, label="Search ends at, px", precision=0, elem_id="last", placeholder=otherwise)
         with gr.Column(elem_id="run"):  # stays in sight in a low window
             with gr.Row():
                 self.match = gr.Button("Match", variant="primary", elem_id="match", min_width=120)
@@ -117,9 +101,7 @@ class _Results:
         self.empty = gr.HTML(html.EMPTY, elem_id="empty", **_PLAIN)
         with gr.Column(visible=False, elem_id="results") as self.all:
             self.coverage = gr.HTML(elem_id="coverage", **_PLAIN)
-            self.threshold = gr.Slider(
-                0, 1, 0, step=0.01, label="Hide pixels with confidence below", elem_id="threshold", buttons=[]
-            )
+            self.threshold = _slider(0, 1, 0, step=0.01, label="Hide pixels with confidence below", elem_id="threshold")
             with gr.Tabs():
                 with gr.Tab("Look"):
                     self.viewer = self._scripted("viewer")

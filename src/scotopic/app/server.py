@@ -1,24 +1,27 @@
-"""Running the page: which address it listens on, and that nothing is left behind when it stops."""
-
-from __future__ import annotations
+"""Running the page: its address, the pictures, pixels, points and files behind it, and that nothing is left behind."""
 
 import logging
 import os
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scotopic.app.routes import make_routes
-from scotopic.app.session import Limits, Sessions
-from scotopic.errors import SettingsError
+from scotopic.app import work
+from scotopic.app.session import PREFIX, Limits, Session, Sessions
+from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.optional import import_optional
 
 HOST = "127.0.0.1"  #: this machine only
 PORT = 7860
 _ABANDONED_SECONDS = 600  # an upload that no page has taken in is removed after this long
 _REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
+GONE = "This page's session has ended. Load the page again."
+# Neither a browser nor a proxy may keep what belongs to one visitor.
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 @contextmanager
@@ -92,3 +95,57 @@ def _configured(folder: Path) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def make_routes(sessions: Sessions) -> list[Any]:
+    """Return the routes, which go before the page's own."""
+    from starlette.background import BackgroundTask
+    from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    def endpoint(respond: Callable[[Session, Any], Any]) -> Callable[[Any], Any]:
+        def answer(request: Any) -> Any:
+            session = sessions.by_token(request.path_params["token"])
+            if session is None:
+                return PlainTextResponse(GONE, 404, headers=_PRIVATE)
+            try:
+                return respond(session, request)
+            except Exception as error:
+                status = 422 if isinstance(error, ScotopicError) else 500
+                return PlainTextResponse(work.error_message(error), status, headers=_PRIVATE)
+
+        return answer
+
+    def picture(session: Session, request: Any) -> Any:
+        drawn = work.draw(session, request.path_params["kind"])
+        return Response(work.as_png(drawn), media_type="image/png", headers=_PRIVATE)
+
+    def pixel(session: Session, request: Any) -> Any:
+        x, y = (_number(request.query_params.get(name)) for name in ("x", "y"))
+        return JSONResponse({"text": work.describe_pixel(session, x, y)}, headers=_PRIVATE)
+
+    def points(session: Session, request: Any) -> Any:
+        places, colors, step = work.points(session)
+        content = places.astype("<f4").tobytes() + colors.tobytes()
+        headers = {**_PRIVATE, "X-Thinned": str(step)}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    def file(session: Session, request: Any) -> Any:
+        path = work.write_file(session, request.path_params["name"])
+        removal = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
+        return FileResponse(
+            path, filename=path.name, media_type="application/octet-stream", headers=_PRIVATE, background=removal
+        )
+
+    return [
+        Route(f"/{PREFIX}/{{token}}/maps/{{kind}}.png", endpoint(picture)),
+        Route(f"/{PREFIX}/{{token}}/pixel", endpoint(pixel)),
+        Route(f"/{PREFIX}/{{token}}/points", endpoint(points)),
+        Route(f"/{PREFIX}/{{token}}/files/{{name}}", endpoint(file)),
+    ]
+
+
+def _number(text: str | None) -> float:
+    if text is None or not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{0,9})?", text):
+        raise InputError(f"The pixel coordinate {str(text)[:20]!r} is not a number.")
+    return float(text)

@@ -1,7 +1,5 @@
 """The data of one visitor, and how long it lives; visitors share nothing."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import tempfile
@@ -23,6 +21,8 @@ from scotopic.result import Match
 from scotopic.warmup import COMPILING
 
 Map = NDArray[np.float32]
+
+PREFIX = "look"  #: first part of the address of every session
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,11 @@ class Session:
     version: int = 0  #: raised with every result, so that no browser shows an older one
     last_seen: float = field(default_factory=time.monotonic)
     closed: bool = False
+
+    @property
+    def address(self) -> str:
+        """Where this session's data are served, relative to the page."""
+        return f"{PREFIX}/{self.token}"
 
     def working_folder(self) -> Path:
         """Return a new folder inside this session's; the caller removes it."""

@@ -1,7 +1,5 @@
 """What the buttons of the page do: plain functions on a session, independent of the browser."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -11,18 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.api import match
-from scotopic.app import pictures
 from scotopic.app.inputs import Request, prepare_pair
 from scotopic.app.session import Job, Limits, Outcome, Session
-from scotopic.colormap import Rgb, as_rgb, color_scale, colorize, dim_gray
+from scotopic.colormap import NO_VALUE, Color, Rgb, as_rgb, color_scale, colorize, dim_gray
 from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
+from scotopic.io.images import encoded
 from scotopic.pipelines import stage_names
 from scotopic.preview import as_picture, draw_preview, draw_structure, match_colors, reasons_in_words
 from scotopic.progress import Progress, silent
@@ -35,6 +34,18 @@ LOG = logging.getLogger("scotopic.app")
 INTERNAL_ERROR = "Something went wrong on the server, not with your input. It was logged. Please try again."
 MAPS = ("image", "disparity", "confidence", "structure", "reason", "sgbm", "truth", "bar")  #: what can be drawn
 MOST_POINTS = 60_000  #: sent to the browser; the PLY file has all
+LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
+_ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
+
+#: What each reason is called, and its color: those that a visitor can do something about are the bright ones.
+REASONS: dict[Reason, tuple[str, Color]] = {
+    Reason.OK: ("has a disparity", (68, 145, 108)),
+    Reason.NO_STRUCTURE: ("no structure seen here", (48, 52, 62)),
+    Reason.LEFT_RIGHT: ("the two views disagree", (196, 98, 68)),
+    Reason.OUT_OF_VIEW: ("out of the other view", (104, 116, 190)),
+    Reason.NO_STRUCTURE_RIGHT: ("no structure in the right view", (92, 84, 110)),
+    Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
+}
 
 
 def error_message(error: BaseException) -> str:
@@ -143,8 +154,8 @@ def draw(session: Session, kind: str) -> Rgb:
     drawers: dict[str, Callable[[], Rgb]] = {
         "image": lambda: as_rgb(as_picture(shown.left_image)),
         "structure": lambda: as_rgb(draw_structure(shown)),
-        "confidence": lambda: pictures.confidence_picture(shown.confidence, shown.mask),
-        "reason": lambda: pictures.reason_picture(shown.reason),
+        "confidence": lambda: confidence_picture(shown.confidence, shown.mask),
+        "reason": lambda: reason_picture(shown.reason),
         "bar": lambda: color_scale(256),
     }
     if kind not in drawers:
@@ -172,7 +183,7 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
         depth = float(depth_from_disparity(found.disparity_all[at], here)[0, 0])
         parts += [f"disparity {value:.2f} px", f"depth {depth:.3g} m" if math.isfinite(depth) else "no depth"]
     else:
-        parts.append(f"no disparity: {pictures.REASONS[reason][0]}")
+        parts.append(f"no disparity: {REASONS[reason][0]}")
     parts.append(f"confidence {float(found.confidence[at][0, 0]):.2f}")
     if outcome.truth is not None and np.isfinite(outcome.truth[at]).all():
         parts.append(f"truth {float(outcome.truth[at][0, 0]):.2f} px")
@@ -195,6 +206,40 @@ def points(session: Session) -> tuple[NDArray[np.float32], NDArray[np.uint8], in
 def _make_cloud(outcome: Outcome) -> PointCloud:
     """Return the points of a result in the colors of its structure: the image itself is mostly noise."""
     return point_cloud(outcome.match, outcome.calibration, as_rgb(draw_structure(outcome.match, boundaries=False)))
+
+
+# --- pictures, no larger than a screen -------------------------------------------------------------------------------
+
+
+def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]) -> Rgb:
+    """Draw confidence from dark to bright; what is hidden by the mask loses its color."""
+    index = (np.clip(confidence, 0, 1) * 255).round().astype(np.uint8)
+    colored = np.asarray(cv2.applyColorMap(index, cv2.COLORMAP_VIRIDIS)[..., ::-1], np.uint8)
+    gray = as_rgb((28 + 0.35 * index.astype(np.float32)).round().astype(np.uint8))
+    return np.where(kept[..., None], colored, gray)
+
+
+def reason_picture(reason: NDArray[np.uint8]) -> Rgb:
+    """Draw why each pixel has a disparity or none, in the colors of :data:`REASONS`."""
+    colors = np.full((256, 3), NO_VALUE, np.uint8)
+    for kind, (_, color) in REASONS.items():
+        colors[int(kind)] = color
+    return np.asarray(colors[reason])
+
+
+def as_png(picture: NDArray[np.uint8], *, enlarge: bool = True) -> bytes:
+    """Return a picture as a PNG file, of a size for a screen."""
+    height, width = picture.shape[:2]
+    longest = max(height, width)
+    if longest > LARGEST_SIDE:
+        scale = LARGEST_SIDE / longest
+        size = max(round(width * scale), 1), max(round(height * scale), 1)
+        picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+    elif enlarge and longest < _ENLARGED_TO:
+        factor = -(-_ENLARGED_TO // longest)
+        picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
+    blue_first = picture if picture.ndim == 2 else picture[..., ::-1]
+    return encoded(".png", np.ascontiguousarray(blue_first), "picture.png")
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------
@@ -287,14 +332,6 @@ def _write_disparity(path: Path, outcome: Outcome) -> None:
     write_disparity(path, outcome.match.disparity)
 
 
-def _write_depth(path: Path, outcome: Outcome) -> None:
-    write_disparity(path, depth_from_disparity(outcome.match.disparity, outcome.calibration))
-
-
-def _write_report(path: Path, outcome: Outcome) -> None:
-    path.write_text(json.dumps({**outcome.match.report(), **outcome.about}, indent=2) + "\n")
-
-
 def _write_submission(path: Path, outcome: Outcome) -> None:
     found, seconds = outcome.match, sum(outcome.match.timings.values())
     _zip(write_submission(path.with_suffix(""), "scotopic", found.disparity_all, found.disparity, seconds), path)
@@ -306,11 +343,17 @@ _FILES: dict[str, tuple[str, Callable[[Path, Outcome], object]]] = {
     "disparity.tiff": ("disparity, 32-bit TIFF", _write_disparity),
     "disparity.npz": ("disparity, NumPy", _write_disparity),
     "confidence.pfm": ("confidence, PFM", lambda path, outcome: write_pfm(path, outcome.match.confidence)),
-    "depth.pfm": ("depth in meters, PFM", _write_depth),
+    "depth.pfm": (
+        "depth in meters, PFM",
+        lambda path, outcome: write_disparity(path, depth_from_disparity(outcome.match.disparity, outcome.calibration)),
+    ),
     "points.ply": ("colored points, binary PLY", lambda path, outcome: _make_cloud(outcome).save(path, overwrite=True)),
     "preview.png": (
         "the result at a glance", lambda path, outcome: write_png(path, draw_preview(outcome.match, outcome.truth))
     ),
-    "report.json": ("settings, coverage, timings", _write_report),
+    "report.json": (
+        "settings, coverage, timings",
+        lambda path, outcome: path.write_text(json.dumps({**outcome.match.report(), **outcome.about}, indent=2) + "\n"),
+    ),
     "middlebury.zip": ("Middlebury submission folder", _write_submission),
 }  # fmt: skip

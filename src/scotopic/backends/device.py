@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import importlib.util
 import os
+from contextlib import suppress
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -73,11 +74,9 @@ def why_no_gpu() -> str | None:
 
 def _has_driver() -> bool:
     for name in ("libcuda.so.1", "nvcuda.dll"):
-        try:
+        with suppress(OSError):
             ctypes.CDLL(name)
-        except OSError:
-            continue
-        return True
+            return True
     return False
 
 

@@ -1,7 +1,5 @@
 """The Gaussian that every backend blurs with."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ backend knows nothing of stages or pipelines; what a kernel needs, it is given. 
 ``(H, W)``, planes ``(C, H, W)``, all float32; ``V`` is the number of views.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
@@ -32,27 +30,15 @@ class Features(Generic[Array]):
 
 @dataclass(frozen=True, eq=False)
 class PatchFilter:
-    """Tables of the filter of similar patches (:mod:`scotopic.stages.denoising`).
+    """Tables of the filter of similar patches (:mod:`scotopic.stages.denoising`)."""
 
-    Attributes
-    ----------
-    size, stride
-        Pixels along the side of a patch, and from one patch to the next.
-    count, reach
-        Patches in a group, and how far apart they may be along either axis.
-    along_patch, along_group
-        Orthonormal transforms, ``(size^2, size^2)`` and ``(count, count)``.
-    window
-        Weights of a patch's pixels, ``(size^2,)``.
-    """
-
-    size: int
-    stride: int
-    count: int
-    reach: int
-    along_patch: Floats
-    along_group: Floats
-    window: Floats
+    size: int  #: pixels along the side of a patch
+    stride: int  #: pixels from one patch to the next
+    count: int  #: patches in a group
+    reach: int  #: how far apart they may be along either axis
+    along_patch: Floats  #: orthonormal transform, ``(size^2, size^2)``
+    along_group: Floats  #: orthonormal transform, ``(count, count)``
+    window: Floats  #: weights of a patch's pixels, ``(size^2,)``
 
 
 class JunctionFit(Protocol[Array]):

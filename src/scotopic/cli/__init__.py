@@ -1,7 +1,5 @@
 """The command ``scotopic``: match pairs and videos, fit junctions, simulate noise, score maps, show a demo."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import signal
@@ -12,10 +10,8 @@ import typer
 from typer.core import TyperCommand
 
 from scotopic.backends.device import rest_idle_threads
-from scotopic.cli.benchmark import benchmark
-from scotopic.cli.commands import info, junctions, serve_app, simulate
-from scotopic.cli.demo import demo
-from scotopic.cli.evaluate import evaluate
+from scotopic.cli.commands import demo, info, junctions, serve_app, simulate
+from scotopic.cli.evaluate import benchmark, evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video
 from scotopic.errors import ScotopicError

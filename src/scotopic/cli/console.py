@@ -1,35 +1,30 @@
 """What every command does around its work: progress on stderr, threads, a folder for the results, output on stdout."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import typer
+from rich import progress as bars
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from scotopic.errors import OutputError, SettingsError
 from scotopic.io import atomic_path, claim_folder
-
-if TYPE_CHECKING:
-    from rich.progress import ProgressColumn, TaskID
-    from rich.table import Table
 
 
 class _Bars:
     """Progress on stderr: bars on a terminal, lines elsewhere, nothing if ``quiet``."""
 
-    def __init__(self, quiet: bool, *columns: ProgressColumn) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
+    def __init__(self, quiet: bool, *columns: bars.ProgressColumn | str) -> None:
         console = Console(stderr=True)
         self._quiet = quiet
-        self._bars = Progress(*columns, console=console) if console.is_terminal and not quiet else None
+        self._bars = bars.Progress(*columns, console=console) if console.is_terminal and not quiet else None
 
     def __enter__(self) -> Self:
         if self._bars:
@@ -49,13 +44,11 @@ class StageDisplay(_Bars):
     """Shows the stages of a run: a bar each, or a line as each begins."""
 
     def __init__(self, quiet: bool) -> None:
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
         # A bar of 20 leaves room for the longest stage name in 80 columns.
         super().__init__(
-            quiet, TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()
+            quiet, "{task.description}", bars.BarColumn(20), bars.TaskProgressColumn(), bars.TimeElapsedColumn()
         )
-        self._stages: dict[str, TaskID | None] = {}
+        self._stages: dict[str, bars.TaskID | None] = {}
 
     def __call__(self, stage: str, share: float) -> None:
         """Report a stage and the share of it that is done."""
@@ -80,10 +73,8 @@ class CountDisplay(_Bars):
     """Shows how many items are done and how long the rest will take: a bar, or a line at most every ``seconds``."""
 
     def __init__(self, quiet: bool, seconds: float = 0.0) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
         super().__init__(
-            quiet, BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
+            quiet, bars.BarColumn(20), bars.MofNCompleteColumn(), bars.TimeRemainingColumn(), "{task.description}"
         )
         self._seconds, self._printed = seconds, -seconds
 
@@ -155,8 +146,6 @@ def print_result(result: Mapping[str, Any], text: Sequence[str | Table], quiet: 
     if as_json:
         typer.echo(json.dumps(result, indent=2, allow_nan=False))
     elif not quiet:
-        from rich.console import Console
-
         for each in text:
             # Strings not by rich: a path may look like its markup, and must not be broken at the terminal's width.
             typer.echo(each) if isinstance(each, str) else Console().print(each)
@@ -164,9 +153,6 @@ def print_result(result: Mapping[str, Any], text: Sequence[str | Table], quiet: 
 
 def make_table(*headings: str, first: str = "right") -> Table:
     """Return a table of numbers with these headings; ``first`` aligns the first column."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column, heading in enumerate(headings):
         table.add_column(heading, justify="left" if first == "left" and column == 0 else "right")

@@ -1,7 +1,5 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,20 +9,12 @@ import typer
 from scotopic.api import match as match_pair
 from scotopic.cli import options
 from scotopic.cli.console import StageDisplay, limited_threads, print_result, refuse_inputs, results_folder, write_json
-from scotopic.depth import (
-    Calibration,
-    check_rectified,
-    depth_from_disparity,
-    depth_uncertainty,
-    disparity_uncertainty,
-    point_cloud,
-    read_calibration,
-    rectify,
-)
+from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
+from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty, disparity_uncertainty
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_submission
-from scotopic.io.submission import submission_files
+from scotopic.io.disparity import submission_files
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import read_recording

@@ -1,11 +1,9 @@
 """``scotopic video``: two videos or two folders of frames, matched pair by pair while they are read."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -15,16 +13,7 @@ import typer
 
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
-from scotopic.cli import options
-from scotopic.cli.console import (
-    CountDisplay,
-    StageDisplay,
-    limited_threads,
-    print_result,
-    refuse_inputs,
-    results_folder,
-    write_json,
-)
+from scotopic.cli import console, options
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
 from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
@@ -73,13 +62,17 @@ def video(
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     resolve_device(device)
+    console.refuse_inputs(out / FRAMES, [left, right])
     with (
-        results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
-        _maps_folder(folder / FRAMES, maps, overwrite, inputs=[left, right]),
-        limited_threads(threads),
+        console.results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
+        # Maps of an earlier run may be there only if they are to be replaced.
+        console.results_folder(folder / FRAMES, earlier, overwrite)
+        if (earlier := frame_map_files(folder / FRAMES)) or maps != "none"
+        else nullcontext(),
+        console.limited_threads(threads),
         ExitStack() as opened,
     ):
-        with StageDisplay(quiet) as display:
+        with console.StageDisplay(quiet) as display:
             with display.stage(f"skipping to frame {start}") if start else nullcontext():
                 pairs = opened.enter_context(open_pairs(left, right, start=start, count=count, shortest=shortest))
             check_size(pairs.shape, settings.junctions.patch_size, pairs.left.title)
@@ -92,7 +85,7 @@ def video(
         with (
             results.reported(quiet),
             video_file(folder / "video", (2 * width, height), rate) as film,
-            CountDisplay(quiet, _LINE_SECONDS) as count_display,
+            console.CountDisplay(quiet, _LINE_SECONDS) as count_display,
             closing(matcher.run(pairs)) as matches,
         ):
             results.film = film
@@ -102,7 +95,7 @@ def video(
     report = results.report(None)
     done = f"{results.count} pairs, {results.rate:.3g} per second; coverage {100 * report['mean_coverage']:.1f} %"
     text = [done, f"results in {folder}, see {film.path}"]
-    print_result({**report, "folder": str(folder)}, text, quiet, as_json)
+    console.print_result({**report, "folder": str(folder)}, text, quiet, as_json)
 
 
 class _Results:
@@ -162,7 +155,7 @@ class _Results:
             if not self._saved:
                 raise
             with suppress(OutputError):
-                write_json(self._folder / "report.json", self.report(error))
+                console.write_json(self._folder / "report.json", self.report(error))
             finished = f"The {len(self._saved)} pairs matched until then are in {str(self._folder)!r}."
             if isinstance(error, ScotopicError):
                 raise type(error)(f"{error} {finished}") from error
@@ -171,7 +164,7 @@ class _Results:
             raise
         finally:
             self._savers.shutdown()
-        write_json(self._folder / "report.json", self.report(None))
+        console.write_json(self._folder / "report.json", self.report(None))
 
     def report(self, error: BaseException | None) -> dict[str, Any]:
         """Return the content of ``report.json``."""
@@ -230,15 +223,6 @@ class _Results:
             except OSError as error:
                 path = str(self._folder / name)
                 raise OutputError(f"Cannot replace {path!r}: {error.strerror}. Choose another folder.") from error
-
-
-@contextmanager
-def _maps_folder(folder: Path, maps: str, overwrite: bool, inputs: Sequence[Path]) -> Iterator[None]:
-    """Claim the folder of the maps, in which there may be none of an earlier run unless they are to be replaced."""
-    refuse_inputs(folder, inputs)
-    earlier = frame_map_files(folder)
-    with results_folder(folder, earlier, overwrite) if maps != "none" or earlier else nullcontext():
-        yield
 
 
 def _choose_rate(given: float | None, pairs: StereoFrames, quiet: bool) -> tuple[float, str]:

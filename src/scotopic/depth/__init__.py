@@ -1,29 +1,18 @@
 """From disparity to meters: calibration, rectification, depth, its uncertainty, and points in space."""
 
 from scotopic.depth.calibration import Calibration, Camera, Rig
-from scotopic.depth.cloud import PointCloud, point_cloud
 from scotopic.depth.files import read_calibration
-from scotopic.depth.pair_check import PairCheck, check_rectified
-from scotopic.depth.rectification import rectify
+from scotopic.depth.rectification import PairCheck, check_rectified, rectify
 from scotopic.depth.triangulate import (
+    PointCloud,
     depth_from_disparity,
     depth_uncertainty,
     disparity_uncertainty,
+    point_cloud,
     points_from_disparity,
 )
 
 __all__ = [
-    "Calibration",
-    "Camera",
-    "PairCheck",
-    "PointCloud",
-    "Rig",
-    "check_rectified",
-    "depth_from_disparity",
-    "depth_uncertainty",
-    "disparity_uncertainty",
-    "point_cloud",
-    "points_from_disparity",
-    "read_calibration",
-    "rectify",
-]
+    "Calibration", "Camera", "PairCheck", "PointCloud", "Rig", "check_rectified", "depth_from_disparity",
+    "depth_uncertainty", "disparity_uncertainty", "point_cloud", "points_from_disparity", "read_calibration", "rectify",
+]  # fmt: skip

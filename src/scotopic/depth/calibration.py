@@ -1,10 +1,8 @@
 """The calibration of a rectified pair, which turns pixels into meters, and of the cameras before rectification."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +54,8 @@ class Rig:
 class Calibration:
     """The calibration of a rectified pair: ``Z = baseline * fx / (d + doffs)``.
 
+    Raises :class:`InputError` if a number is not finite or is impossible for a camera.
+
     Attributes
     ----------
     fx, fy
@@ -72,11 +72,6 @@ class Calibration:
         The cameras before rectification, where known.
     source
         Where it comes from and in which unit the baseline was given, in words, for reports.
-
-    Raises
-    ------
-    InputError
-        A number is not finite or is impossible for a camera.
 
     Examples
     --------
@@ -112,7 +107,7 @@ class Calibration:
             raise InputError(f"The calibration is for images of {self.width} x {self.height} px, which is not a size.")
 
     @classmethod
-    def from_projections(cls, left: Matrix, right: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
+    def from_projections(cls, left: Matrix, right: Matrix, *, meters: float = 1.0, **others: Any) -> Self:
         """Return the calibration of two rectified cameras with given 3 x 4 projection matrices.
 
         ``P = [fx 0 cx a; 0 fy cy b; 0 0 1 c]``, where ``a`` is minus ``fx`` times the camera's place on the baseline:
@@ -145,32 +140,23 @@ class Calibration:
         return cls(**intrinsics(left), baseline=baseline, doffs=doffs, **others)
 
     @classmethod
-    def from_q(cls, q: Matrix, *, meters: float = 1.0, **others: Any) -> Calibration:
+    def from_q(cls, q: Matrix, *, meters: float = 1.0, **others: Any) -> Self:
         """Return the calibration of a given OpenCV ``Q``, the inverse of :attr:`q`, as :meth:`from_projections` does.
 
         Raises :class:`InputError` if ``cv2.stereoRectify`` does not return such a matrix for cameras side by side.
         """
         zero = np.ones((4, 4), bool)
         zero[[0, 0, 1, 1, 2, 3, 3], [0, 3, 1, 3, 3, 2, 3]] = False
-        if (
-            np.any(q[zero] != 0)
-            or q[0, 0] != 1
-            or q[1, 1] <= 0
-            or q[3, 2] == 0
-            or not math.isfinite(1 / float(q[3, 2]))
-        ):
+        # Not NumPy's division, which warns where the check refuses.
+        focal, aspect, per_baseline = float(q[2, 3]), float(q[1, 1]), float(q[3, 2])
+        is_usable = q[0, 0] == 1 and aspect > 0 and per_baseline != 0 and math.isfinite(1 / per_baseline)
+        if np.any(q[zero] != 0) or not is_usable:
             raise InputError(
                 f"Q is {_rows(q)}, but stereoRectify gives [1 0 0 -cx; 0 1 0 -cy; 0 0 0 f; 0 0 1/B doffs/B]."
             )
-        return cls(
-            fx=float(q[2, 3]),
-            fy=float(q[2, 3]) / float(q[1, 1]),  # not NumPy's division, which warns where the check refuses
-            cx=float(-q[0, 3]),
-            cy=float(-q[1, 3]) / float(q[1, 1]),
-            baseline=meters / float(q[3, 2]),
-            doffs=float(q[3, 3]) / float(q[3, 2]),
-            **others,
-        )
+        cx, cy = float(-q[0, 3]), float(-q[1, 3]) / aspect
+        baseline, doffs = meters / per_baseline, float(q[3, 3]) / per_baseline
+        return cls(fx=focal, fy=focal / aspect, cx=cx, cy=cy, baseline=baseline, doffs=doffs, **others)
 
     @property
     def q(self) -> Matrix:
@@ -185,7 +171,7 @@ class Calibration:
             ]
         )
 
-    def resized(self, width: int, height: int) -> Calibration:
+    def resized(self, width: int, height: int) -> Self:
         """Return the calibration of the same images resized to `width` x `height` px.
 
         Focal lengths and `doffs` are scaled. So is the principal point, from the corner of the image: coordinates count
@@ -199,21 +185,14 @@ class Calibration:
             raise InputError(f"A calibration cannot be resized to {width} x {height} px.")
         return self.scaled(width / self.width, height / self.height, width, height)
 
-    def scaled(self, across: float, down: float, width: int | None, height: int | None) -> Calibration:
+    def scaled(self, across: float, down: float, width: int | None, height: int | None) -> Self:
         """Return the calibration of the images scaled by nominal factors, whatever their new size is rounded to."""
-        return replace(
-            self,
-            fx=self.fx * across,
-            fy=self.fy * down,
-            cx=(self.cx + 0.5) * across - 0.5,
-            cy=(self.cy + 0.5) * down - 0.5,
-            doffs=self.doffs * across,
-            width=width,
-            height=height,
-            rig=None,  # it belongs to the old size
-        )
+        fx, fy, doffs = self.fx * across, self.fy * down, self.doffs * across
+        cx, cy = (self.cx + 0.5) * across - 0.5, (self.cy + 0.5) * down - 0.5
+        # Without the rig, which belongs to the old size.
+        return replace(self, fx=fx, fy=fy, cx=cx, cy=cy, doffs=doffs, width=width, height=height, rig=None)
 
-    def cropped(self, x: int, y: int, width: int, height: int, *, right_x: int | None = None) -> Calibration:
+    def cropped(self, x: int, y: int, width: int, height: int, *, right_x: int | None = None) -> Self:
         """Return the calibration of a crop of `width` x `height` px at pixel (x, y) of the left view.
 
         The crop of the right view begins at column `right_x` instead of `x` if that is given: every disparity then
@@ -227,12 +206,10 @@ class Calibration:
         if not inside:
             image = "the image" if self.width is None else f"an image of {self.width} x {self.height} px"
             raise InputError(f"A crop of {width} x {height} px at ({x}, {y}) does not lie in {image}.")
-        shift = 0 if right_x is None else x - right_x
-        return replace(
-            self, cx=self.cx - x, cy=self.cy - y, doffs=self.doffs + shift, width=width, height=height, rig=None
-        )
+        cx, cy, doffs = self.cx - x, self.cy - y, self.doffs + (0 if right_x is None else x - right_x)
+        return replace(self, cx=cx, cy=cy, doffs=doffs, width=width, height=height, rig=None)
 
-    def for_image(self, width: int, height: int) -> Calibration:
+    def for_image(self, width: int, height: int) -> Self:
         """Return the calibration for images of a size: itself, or scaled if they were resized as a whole.
 
         Raises :class:`InputError` if they have other proportions: they were cropped, or belong to another calibration.

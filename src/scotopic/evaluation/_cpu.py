@@ -3,8 +3,6 @@
 ``metrics.reference_window_error`` and ``methods.classical.reference_ssd_volume`` are the same, written for reading.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

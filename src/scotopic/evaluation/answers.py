@@ -11,8 +11,6 @@
 A folder stands for the ``match.npz`` in it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Running a plan: every task once, each result on disk as soon as it is there, on this machine or a Dask cluster."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator

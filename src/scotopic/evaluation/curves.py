@@ -19,8 +19,6 @@ no result depends on the order of the pixels. The oracle ranks by the error itse
 is what is lost to a wrong ranking alone, 0 for a perfect one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,6 +112,9 @@ def risk_coverage(
     A point of the curve is what :func:`~scotopic.evaluation.metrics.score` says of the answers whose confidence is at
     least the point's.
 
+    Raises what :func:`~scotopic.evaluation.metrics.score` does; :class:`InputError` also if `confidence` has another
+    size, and :class:`SettingsError` if `points` is less than 1.
+
     Parameters
     ----------
     dense
@@ -131,11 +132,6 @@ def risk_coverage(
     Curve
         Without a point where no pixel is scored. The first point may keep many pixels: those of equal confidence come
         together, and points that keep no scored pixel yet are left out. The last keeps every answer.
-
-    Raises
-    ------
-    InputError, SettingsError
-        As :func:`~scotopic.evaluation.metrics.score`; or `confidence` has another size, or `points` is less than 1.
     """
     check_thresholds(thresholds)
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 1:
@@ -185,6 +181,9 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
     This is matched coverage: methods that answer different numbers of pixels are compared at one coverage, each by its
     own confidence.
 
+    Raises :class:`InputError` if the maps are not two-dimensional, are empty, or differ in size. Raises
+    :class:`SettingsError` if `share` is not in [0, 1].
+
     Parameters
     ----------
     dense, confidence
@@ -197,13 +196,6 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
     ndarray of float32
         ``H x W``, NaN where nothing is kept. Where the method has fewer answers, all of them are kept: the coverage is
         then less than `share`, and must be shown.
-
-    Raises
-    ------
-    InputError
-        The maps are not two-dimensional, are empty, or differ in size.
-    SettingsError
-        `share` is not in [0, 1].
 
     Notes
     -----

@@ -1,7 +1,5 @@
 """What a stereo method is to the benchmark: a pair in, a prediction out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

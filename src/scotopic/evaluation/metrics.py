@@ -5,8 +5,6 @@ by answering less. :class:`Score` holds both; show both. It also holds Middlebur
 a missing answer counts as a wrong one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -90,6 +88,9 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     A small window forgives a disparity that is right but a few pixels out of place, as it is at the edges that a
     coarse method finds. ``window=1`` is the ordinary pointwise error.
 
+    Raises :class:`InputError` if the maps are not two-dimensional, are empty, or differ in size. Raises
+    :class:`SettingsError` if `window` is not an odd positive integer.
+
     Parameters
     ----------
     prediction : ndarray
@@ -104,13 +105,6 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     ndarray of float64
         ``H x W``; NaN where there is no prediction or no valid truth in the window. A mean over it means nothing
         without the share of pixels that it covers.
-
-    Raises
-    ------
-    InputError
-        The maps are not two-dimensional, are empty, or differ in size.
-    SettingsError
-        `window` is not an odd positive integer.
     """
     half = _half(window)
     predicted, true = _as_maps(prediction, truth)
@@ -145,6 +139,10 @@ def score(
     Only predicted pixels are scored, so always show the error together with its coverage. The figure of a data set is
     the plain mean over its scenes.
 
+    Raises :class:`InputError` if the maps are not two-dimensional, are empty, or differ in size; or `region` does not
+    fit or holds no pixel. Raises :class:`SettingsError` if `window` is not an odd positive integer, or a threshold is
+    negative or not finite.
+
     Parameters
     ----------
     prediction, truth, window
@@ -159,13 +157,6 @@ def score(
     -------
     Score
         With EPE and Bad-K NaN and coverage 0 where nothing is predicted.
-
-    Raises
-    ------
-    InputError
-        The maps are not two-dimensional, are empty, or differ in size; or `region` does not fit or holds no pixel.
-    SettingsError
-        `window` is not an odd positive integer, or a threshold is negative or not finite.
 
     Examples
     --------

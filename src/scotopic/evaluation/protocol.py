@@ -12,8 +12,6 @@ Both are multiplied by the nominal factor, as the reference results are. Since a
 factor of the width differs from it by up to half a pixel in the width, about 0.07 % of a disparity at these sizes.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,14 +5,12 @@ killed run can go on where it stopped. A task that failed leaves a record too, w
 tasks go on, the report shows the gap, and the next run tries it again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from scotopic.errors import InputError
 from scotopic.io import atomic_path
@@ -65,7 +63,7 @@ class Record:
             temporary.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1, allow_nan=False) + "\n")
 
     @classmethod
-    def load(cls, path: Path) -> Record:
+    def load(cls, path: Path) -> Self:
         """Read a record; raise :class:`InputError` if it is none, or of a newer format."""
         try:
             values = json.loads(path.read_text())

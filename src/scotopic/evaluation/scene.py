@@ -1,7 +1,5 @@
 """One scene of a data set, whatever data set it came from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading and checking the TOML files that a user writes: plans of a benchmark and recipes for networks."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """A match in Rerun's viewer: images, disparity, confidence and reasons; with a calibration also depth and points."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

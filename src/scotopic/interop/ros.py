@@ -4,8 +4,6 @@ In a node, ``rosidl_runtime_py.set_message_fields(message, dictionary)`` fills t
 ``T`` and the parts of a stamp ``secs`` and ``nsecs``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -19,11 +19,8 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     same suffix (some writers choose the format by it); it exists and is empty. A reader sees the old file or the new
     one, never a part. If `target` is a symbolic link, the file that it points to is replaced.
 
-    Raises
-    ------
-    OutputError
-        The folder cannot be written, `target` is not a plain file, or writing failed (any ``OSError`` inside the
-        block, such as a full disk).
+    Raises :class:`OutputError` if the folder cannot be written, `target` is not a plain file, or writing failed (any
+    ``OSError`` inside the block, such as a full disk).
     """
     shown = repr(os.fspath(target))
     try:
@@ -62,11 +59,8 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
     The folder is created, with its parents, if it is missing; it is returned. With `overwrite`, existing files of these
     names may be replaced later; nothing is removed here. Other files in the folder are left alone.
 
-    Raises
-    ------
-    OutputError
-        `folder` is a file, cannot be created or written, or already holds one of `names` and `overwrite` is False;
-        or one of `names` is a folder.
+    Raises :class:`OutputError` if `folder` is a file, cannot be created or written, or already holds one of `names` and
+    `overwrite` is False; or one of `names` is a folder.
     """
     path = Path(folder)
     shown = repr(str(path))
@@ -96,19 +90,13 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
 def claim_file(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     """Make sure that a file can be written in an existing folder, as :func:`claim_folder` does.
 
-    Raises
-    ------
-    OutputError
-        The folder is missing or cannot be written, or the file exists and `overwrite` is False, or is a folder.
+    Raises :class:`OutputError` if the folder is missing or cannot be written, or the file exists and `overwrite` is
+    False, or is a folder.
     """
     target = Path(path)
     if not os.path.isdir(target.parent):
         raise OutputError(f"Cannot write {str(target)!r}: there is no folder {str(target.parent)!r}. Create it first.")
-    claim_folder(target.parent, (), overwrite)
-    if os.path.isdir(target):
-        raise OutputError(f"Cannot write {str(target)!r}: it is a folder. Choose another name.")
-    if os.path.lexists(target) and not overwrite:
-        raise OutputError(f"{str(target)!r} already exists. Choose another name or pass overwrite=True.")
+    claim_folder(target.parent, (target.name,), overwrite)
     return target
 
 

@@ -15,9 +15,9 @@ writing, if the array is not a map of floats or the format cannot hold its value
 raises :class:`~scotopic.errors.OutputError`.
 """
 
-from __future__ import annotations
-
+import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
-from scotopic.io.atomic import atomic_path
+from scotopic.io.atomic import atomic_path, claim_folder
 from scotopic.io.images import read_image, write_png
 from scotopic.io.npz import read_npz, write_npz
-from scotopic.io.pfm import read_pfm, write_pfm
+from scotopic.io.pfm import write_pfm
 
 Map = NDArray[np.float32]
 
@@ -40,12 +40,8 @@ KITTI_SCALE = 256.0  #: stored 16-bit value over px
 def write_disparity(path: str | os.PathLike[str], disparity: NDArray[np.floating]) -> None:
     """Write a disparity map, ``H x W`` px, NaN where there is none, in the format that the suffix of the file tells.
 
-    Raises
-    ------
-    InputError
-        The array is not such a map, the format cannot hold its values, or the suffix is unknown.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if the array is not such a map, the format cannot hold its values, or the suffix is
+    unknown. Raises :class:`OutputError` if the file cannot be written.
     """
     _format(path)[0](path, check_map(disparity, path))
 
@@ -53,10 +49,8 @@ def write_disparity(path: str | os.PathLike[str], disparity: NDArray[np.floating
 def read_disparity(path: str | os.PathLike[str]) -> Map:
     """Read a disparity map, NaN where there is none, in the format that the suffix of the file tells.
 
-    Raises
-    ------
-    InputError
-        The file is missing or damaged, holds no such map, has a newer format, or the suffix is unknown.
+    Raises :class:`InputError` if the file is missing or damaged, holds no such map, has a newer format, or the suffix
+    is unknown.
     """
     return _format(path)[1](path)
 
@@ -72,13 +66,7 @@ def write_kitti_png(path: str | os.PathLike[str], disparity: NDArray[np.floating
 
 def read_kitti_png(path: str | os.PathLike[str]) -> Map:
     """Read a disparity map, ``H x W`` px, NaN where there is none, from KITTI's 16-bit PNG."""
-    values = read_image(path)
-    if values.dtype != np.uint16 or values.ndim != 2:
-        raise InputError(
-            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A disparity map in KITTI's format has "
-            "one channel of 16 bits (disparity * 256, 0 = none)."
-        )
-    return _from_uint16(values)
+    return _read_map(path, (np.uint16,), "KITTI's format has one channel of 16 bits (disparity * 256, 0 = none)")
 
 
 def write_tiff(path: str | os.PathLike[str], disparity: NDArray[np.floating], bits: int = 32) -> None:
@@ -103,13 +91,7 @@ def read_tiff(path: str | os.PathLike[str]) -> Map:
 
     By OpenCV, which unlike tifffile alone also decodes LZW.
     """
-    values = read_image(path)
-    if values.ndim != 2 or values.dtype not in (np.uint16, np.float32):
-        raise InputError(
-            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A map in TIFF has one channel of 16 "
-            "bits or of 32-bit floats."
-        )
-    return _from_uint16(values) if values.dtype == np.uint16 else _mark_unknown(values)
+    return _read_map(path, (np.uint16, np.float32), "TIFF has one channel of 16 bits or of 32-bit floats")
 
 
 def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]:
@@ -139,15 +121,19 @@ def _to_uint16(values: NDArray[np.floating], path: str | os.PathLike[str]) -> ND
     return np.where(known, np.maximum(stored, 1), 0).astype(np.uint16)
 
 
-def _from_uint16(values: NDArray[Any]) -> Map:
-    return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(KITTI_SCALE))
+def _read_map(path: Any, types: tuple[type, ...], layout: str) -> Map:
+    values = read_image(path)
+    if values.ndim != 2 or values.dtype not in types:
+        raise InputError(
+            f"{os.fspath(path)!r} holds {values.dtype} of shape {values.shape}. A disparity map in {layout}."
+        )
+    if values.dtype == np.uint16:
+        return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(KITTI_SCALE))
+    return _mark_unknown(values)
 
 
 def _read_pfm(path: Any) -> Map:
-    values = read_pfm(path)
-    if values.ndim != 2:
-        raise InputError(f"{os.fspath(path)!r} has {values.shape[2]} channels. A disparity map has one.")
-    return _mark_unknown(values)
+    return _read_map(path, (np.float32,), "PFM has one channel")
 
 
 def _read_npz(path: Any) -> Map:
@@ -181,3 +167,52 @@ _FORMATS: dict[str, tuple[Callable[[Any, Any], None], Callable[[Any], Map]]] = {
     ".npz": (lambda path, values: write_npz(path, {"disparity": _mark_unknown(values)}, NPZ_FORMAT), _read_npz),
 }
 SUFFIXES = tuple(_FORMATS)  #: suffixes that are known
+
+
+# --- a Middlebury submission: three files in each scene's folder, for a method called ALG. disp0ALG.pfm has the
+# disparity of every pixel, disp0ALG_s.pfm only those that the method vouches for, +inf elsewhere; timeALG.txt seconds.
+
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,60}", re.ASCII)
+
+
+def submission_files(name: str) -> tuple[str, str, str]:
+    """Return the names of the three files; raise :class:`InputError` if `name` cannot be part of a file's name."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"The method name {name[:80]!r} cannot be part of a file name. Use up to 60 letters, digits, '_', '-' "
+            "and '.'."
+        )
+    return f"disp0{name}.pfm", f"disp0{name}_s.pfm", f"time{name}.txt"
+
+
+def write_submission(
+    folder: str | os.PathLike[str],
+    name: str,
+    dense: NDArray[np.floating],
+    sparse: NDArray[np.floating],
+    seconds: float,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write one scene of a submission by the method `name`, and return its folder.
+
+    `folder` is that of the scene, such as ``trainingQ/Adirondack``; it is created if it is missing. `dense` and
+    `sparse` are disparity maps, ``H x W`` px, of one size; `seconds` is the run time.
+
+    Raises :class:`InputError` if an array is not such a map, or `seconds` is not a duration. Raises
+    :class:`OutputError` if the folder cannot be written or already holds such files.
+    """
+    names = submission_files(name)
+    if np.shape(dense) != np.shape(sparse) or np.ndim(dense) != 2:
+        raise InputError(
+            f"The maps of the submission {name!r} have shapes {np.shape(dense)} and {np.shape(sparse)}. Both must be "
+            "H x W of one size."
+        )
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise InputError(f"The submission {name!r} cannot have taken {seconds} seconds.")
+    target = claim_folder(folder, names, overwrite)
+    for file, values in zip(names, (dense, sparse), strict=False):
+        write_disparity(target / file, np.asarray(values, np.float32))
+    with atomic_path(target / names[2]) as temporary:
+        temporary.write_text(f"{seconds:.6g}\n")
+    return target

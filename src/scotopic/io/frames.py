@@ -4,8 +4,6 @@ Frames are taken as recorded: 8-bit RGB from a video, whatever the image files h
 linearized, scaled or rotated by metadata.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator
@@ -110,11 +108,12 @@ class StereoFrames:
         ends = totals + ([] if self._stop is None else [self._stop])
         self.total = max(min(ends) - start, 1) if ends else None  #: how many pairs there will be, if known
         self._left, self._right = left.read(start), right.read(start)
-        frames = self._next(start)
-        if frames is None:
+        first = self._next(start)
+        if first is None:
             raise InputError(f"{left.title} and {right.title} have no frame {start} in common. Lower start.")
-        self.shape = _shape(frames[0])  #: of every frame, ``(height, width, channels)``
-        self.first = self._check_size(start, frames)  #: the first pair, read ahead to learn the size
+        self.first = first  #: the first pair, read ahead to learn the size
+        self.shape = np.atleast_3d(first[0]).shape  #: of every frame, ``(height, width, channels)``
+        self._check_size(start, first)
 
     def __iter__(self) -> Iterator[tuple[Frame, Frame]]:
         """Yield the pairs, once."""
@@ -122,28 +121,32 @@ class StereoFrames:
         for number in itertools.count(self.start + 1):
             if number == self._stop or (pair := self._next(number)) is None:
                 return
-            yield self._check_size(number, pair)
+            self._check_size(number, pair)
+            yield pair
 
     def _next(self, number: int) -> tuple[Frame, Frame] | None:
-        frames = next(self._left, None), next(self._right, None)
-        if frames[0] is None or frames[1] is None:
-            ended, other = (self.left, self.right) if frames[0] is None else (self.right, self.left)
-            if (frames[0] is None and frames[1] is None) or self._shortest:
-                return None
-            raise InputError(
-                f"{ended.title} ends after {number} frames, but {other.title} has more. Complete it, or pass "
-                "shortest=True to stop there."
-            )
-        return frames[0], frames[1]
+        left, right = next(self._left, None), next(self._right, None)
+        if left is not None and right is not None:
+            return left, right
+        if (left is None and right is None) or self._shortest:
+            return None
+        ended, other = (self.left, self.right) if left is None else (self.right, self.left)
+        raise InputError(
+            f"{ended.title} ends after {number} frames, but {other.title} has more. Complete it, or pass "
+            "shortest=True to stop there."
+        )
 
-    def _check_size(self, number: int, pair: tuple[Frame, Frame]) -> tuple[Frame, Frame]:
+    def _check_size(self, number: int, pair: tuple[Frame, Frame]) -> None:
         for view, frame in zip((self.left, self.right), pair, strict=True):
-            if _shape(frame) != self.shape:
+            found, first = (
+                f"{shape[1]} x {shape[0]} px with {shape[2]} channel(s)"
+                for shape in (np.atleast_3d(frame).shape, self.shape)
+            )
+            if found != first:
                 raise InputError(
-                    f"Frame {number} of {view.title} has {_describe(_shape(frame))}, but the first frame of "
-                    f"{self.left.title} has {_describe(self.shape)}. All frames must have one size and kind."
+                    f"Frame {number} of {view.title} has {found}, but the first frame of {self.left.title} has {first}."
+                    " All frames must have one size and kind."
                 )
-        return pair
 
 
 @contextmanager
@@ -153,14 +156,6 @@ def open_pairs(
     """Open two videos or folders of frames as :class:`StereoFrames`, which documents the parameters and errors."""
     with closing(open_frames(left)) as first, closing(open_frames(right)) as second:
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
-
-
-def _shape(frame: Frame) -> tuple[int, int, int]:
-    return frame.shape[0], frame.shape[1], frame.shape[2] if frame.ndim == 3 else 1
-
-
-def _describe(shape: tuple[int, ...]) -> str:
-    return f"{shape[1]} x {shape[0]} px with {shape[2]} channel(s)"
 
 
 def _natural_order(path: Path) -> tuple[list[str | int], str]:

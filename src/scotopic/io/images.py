@@ -1,8 +1,7 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ RAW_SUFFIXES = (
     ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
 )  # fmt: skip
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
 
@@ -31,15 +31,13 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
 
     PNG, JPEG, TIFF, PGM/PPM, PFM or whatever else OpenCV decodes. Of several pages the first is read.
 
+    Raises :class:`InputError` if the file is missing, not a file, not an image, cut short, has an alpha channel or
+    another type of numbers.
+
     Returns
     -------
     ndarray of uint8, uint16 or float32
         ``H x W`` (gray) or ``H x W x 3`` (RGB).
-
-    Raises
-    ------
-    InputError
-        The file is missing, not a file, not an image, cut short, has an alpha channel or another type of numbers.
     """
     shown = repr(os.fspath(path))
     if Path(path).suffix.lower() in RAW_SUFFIXES:
@@ -49,8 +47,12 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     data = read_input_file(path, "an image file", _FILE_LIMIT)
     if data[:2] in (b"PF", b"Pf"):  # whatever its name: OpenCV would take the magnitude of the scale for a factor
         return read_pfm(path)
-    image = None if _is_cut_short(data) else _decode(data)
-    if image is None:
+    import cv2
+
+    image = None
+    if data and not _is_cut_short(data):
+        image = call_opencv(cv2.imdecode, np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    if image is None:  # as for a format that OpenCV does not know
         raise InputError(
             f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
             "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM and PFM can be read."
@@ -75,6 +77,8 @@ def image_title(source: Any, name: str) -> str:
 def as_image(source: Any, name: str) -> NDArray[np.float32]:
     """Return a file or an array as an image: float32 ``H x W x C``, 1 = full scale, contiguous, always a copy.
 
+    Raises :class:`InputError` if `source` has another shape or type, or its values are not finite or not about 0 to 1.
+
     Parameters
     ----------
     source : str, path or array
@@ -83,11 +87,6 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
         noise does.
     name : str
         How an error message names the image: "left", "right", or its path.
-
-    Raises
-    ------
-    InputError
-        `source` has another shape or type, or its values are not finite or not scaled to [0, 1].
     """
     title = image_title(source, name)
     if isinstance(source, str | os.PathLike):
@@ -99,31 +98,23 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
     else:
         array = _as_array(source, title)
     _check_shape(array, title)
-    kind, itemsize = array.dtype.kind, array.dtype.itemsize
-    if kind == "u" and itemsize <= 2:
-        image = array.astype(np.float32) / np.float32(255 if itemsize == 1 else 65535)
-    elif kind == "b":
-        image = array.astype(np.float32)
-    elif kind == "f" and itemsize <= 8:
-        _check_values(array, title)
-        image = array.astype(np.float32)
-    else:
+    full_scale = _FULL_SCALES.get(array.dtype.str[1:])
+    if full_scale is None:
         raise InputError(
             f"{title} has values of type {array.dtype}. Convert them to uint8, uint16, bool, or floats divided by "
             "their full scale."
         )
+    if array.dtype.kind == "f":
+        _check_values(array, title)
+    image = array.astype(np.float32) / np.float32(full_scale)
     return np.ascontiguousarray(image.reshape(image.shape[0], image.shape[1], -1))
 
 
 def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     """Write uint8 or uint16, ``H x W`` (gray) or ``H x W x 3`` (RGB), as a PNG file, atomically.
 
-    Raises
-    ------
-    InputError
-        `image` has another shape or type.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if `image` has another shape or type. Raises :class:`OutputError` if the file cannot be
+    written.
     """
     pixels: NDArray[Any] = np.asarray(image)
     shape_fits = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
@@ -145,17 +136,12 @@ def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> 
     """
     import cv2
 
-    cause, done, data = None, False, np.empty(0, np.uint8)
-    try:
-        with quiet_opencv():
-            done, data = cv2.imencode(suffix, pixels)
-    except cv2.error as error:
-        cause = error
+    done, data = call_opencv(cv2.imencode, suffix, pixels) or (False, np.empty(0, np.uint8))
     if not done:
         raise OutputError(
             f"OpenCV cannot encode an image of shape {pixels.shape} as {suffix[1:].upper()} {os.fspath(path)!r}. Make "
             "it smaller."
-        ) from cause
+        )
     return bytes(data.tobytes())
 
 
@@ -198,23 +184,11 @@ def _check_values(array: NDArray[np.floating], title: str) -> None:
         )
 
 
-def _decode(data: bytes) -> NDArray[Any] | None:
-    """Return the image that OpenCV decodes, or None if it cannot."""
-    import cv2
+def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of OpenCV returns, or None if it raises.
 
-    if not data:
-        return None
-    with quiet_opencv():
-        try:
-            image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-        except cv2.error:
-            return None
-    return image  # None for a format that it does not know
-
-
-@contextmanager
-def quiet_opencv() -> Iterator[None]:
-    """Keep the messages of OpenCV, and of the FFmpeg in it, off the terminal: our error says what is wrong."""
+    The messages of OpenCV, and of the FFmpeg in it, are kept off the terminal: our error says what is wrong.
+    """
     import cv2
 
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read once, when the first video is opened
@@ -222,7 +196,9 @@ def quiet_opencv() -> Iterator[None]:
     level = logging.getLogLevel()
     logging.setLogLevel(0)  # silent
     try:
-        yield
+        return function(*arguments)
+    except cv2.error:
+        return None
     finally:
         logging.setLogLevel(level)
 

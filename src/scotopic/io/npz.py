@@ -1,7 +1,5 @@
 """NPZ files of plain arrays, written and read without ever pickling anything."""
 
-from __future__ import annotations
-
 import math
 import os
 import zipfile
@@ -20,10 +18,8 @@ from scotopic.io.input_file import explain
 def read_npz(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file by name: all, or those of `names` that it has.
 
-    Raises
-    ------
-    InputError
-        The file is missing or damaged, is not an NPZ file, or holds something that would have to be unpickled.
+    Raises :class:`InputError` if the file is missing or damaged, is not an NPZ file, or holds something that would have
+    to be unpickled.
     """
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -42,12 +38,8 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], version: 
 
     The same arrays give the same bytes.
 
-    Raises
-    ------
-    InputError
-        An array would have to be pickled, or is called ``format``.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if an array would have to be pickled, or is called ``format``. Raises
+    :class:`OutputError` if the file cannot be written.
     """
     plain: dict[str, Any] = {name: np.asarray(values) for name, values in arrays.items()}
     bad = [name for name, values in plain.items() if values.dtype.hasobject or name == "format"]

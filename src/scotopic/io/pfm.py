@@ -32,10 +32,8 @@ def read_pfm(path: str | os.PathLike[str]) -> NDArray[np.float32]:
 
     Values are as stored, also NaN and infinity (in a disparity map +inf means unknown).
 
-    Raises
-    ------
-    InputError
-        The file is missing, is not a PFM, or its data do not have exactly the size that the header gives.
+    Raises :class:`InputError` if the file is missing, is not a PFM, or its data do not have exactly the size that the
+    header gives.
     """
     size, refused = plain_file_size(path), f"{os.fspath(path)!r} is not a readable PFM file"
     try:
@@ -65,12 +63,8 @@ def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None
 
     Values are stored as they are, in float32. To mark unknown pixels by +inf instead of NaN is up to the caller.
 
-    Raises
-    ------
-    InputError
-        `array` has another shape or type, or a finite value is too large for float32.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if `array` has another shape or type, or a finite value is too large for float32. Raises
+    :class:`OutputError` if the file cannot be written.
     """
     array = np.asarray(array)
     shape_fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)

@@ -1,8 +1,6 @@
 """Point clouds as PLY: binary, little-endian, with ``x y z`` in meters as float32, ``red green blue`` as bytes and
 ``confidence`` as float32."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -24,12 +22,8 @@ def write_ply(
 ) -> None:
     """Write ``N x 3`` finite points, with ``N x 3`` RGB colors and ``N`` confidences, as binary PLY, atomically.
 
-    Raises
-    ------
-    InputError
-        An array has another shape or type, or a point is not finite.
-    OutputError
-        The file cannot be written.
+    Raises :class:`InputError` if an array has another shape or type, or a point is not finite. Raises
+    :class:`OutputError` if the file cannot be written.
     """
     count = len(np.atleast_1d(points))
     with np.errstate(over="ignore"):

@@ -1,7 +1,5 @@
 """Videos by OpenCV: read frame by frame as recorded, and written so that they play."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.images import quiet_opencv
+from scotopic.io.images import call_opencv
 from scotopic.io.input_file import plain_file_size
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
@@ -87,12 +85,8 @@ def _open_capture(path: Path) -> Any:
     """Open a video with OpenCV, without rotation by metadata; return ``None`` if it cannot."""
     import cv2
 
-    with quiet_opencv():
-        try:
-            capture = cv2.VideoCapture(str(path))
-        except cv2.error:
-            return None
-    if not capture.isOpened():
+    capture = call_opencv(cv2.VideoCapture, str(path))
+    if capture is None or not capture.isOpened():
         return None
     capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
     return capture
@@ -183,12 +177,8 @@ def usable_codec(size: tuple[int, int], fps: float, folder: Path) -> tuple[str, 
 def _open_writer(path: Path, codec: str, fps: float, size: tuple[int, int]) -> Any:
     import cv2
 
-    with quiet_opencv():
-        try:
-            writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), fps, size)
-        except cv2.error as error:
-            raise OutputError(f"Cannot write {str(path)!r}: {' '.join(str(error).split())}") from error
-    if not writer.isOpened():
+    writer = call_opencv(cv2.VideoWriter, str(path), cv2.VideoWriter.fourcc(*codec), fps, size)
+    if writer is None or not writer.isOpened():
         raise OutputError(f"Cannot write {str(path)!r}: OpenCV cannot encode {codec} there.")
     return writer
 
@@ -198,9 +188,4 @@ def _count_frames(path: Path) -> int:
     import cv2
 
     capture = _open_capture(path)
-    if capture is None:
-        return 0
-    try:
-        return max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
-    finally:
-        capture.release()
+    return 0 if capture is None else max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)

@@ -4,8 +4,6 @@
 :mod:`~scotopic.pipelines.evidence_matching` goes beyond it (``best``). The class of the settings says which one runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Recording fixes every address, so a pair is copied into the recording's input an
 output, on the GPU, where that takes microseconds. Host copies go through page-locked memory on streams of their own.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

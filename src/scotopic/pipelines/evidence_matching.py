@@ -6,8 +6,6 @@ what junctions see is one kind of evidence among several. ``docs/best.md`` has t
 worth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,16 +25,17 @@ from scotopic.stages.evidence_volume import build_volume, measure_spread
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, estimate_noise
 from scotopic.stages.resolution import (
+    Light,
     choose_sizes,
     enlarge,
-    measure_band_snr,
+    measure_light,
     measure_snr,
     relax_for_snr,
     settings_for_fine,
     shrink_pair,
 )
 from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
-from scotopic.stages.surfaces import fit_planes
+from scotopic.stages.surfaces import SPACING, fit_planes
 
 NOISE = Stage("noise", "estimate the pair's noise and stabilize its variance")
 JUNCTIONS = Stage("junctions", "describe each view by coarse structure, with patches of several sizes")
@@ -63,12 +62,10 @@ def match_evidence(
     with clock.stage(NOISE):
         noise = estimate_noise(backend, images, settings.noise)
         stabilized = [noise.stabilize(image) for image in images]
-        light = measure_band_snr(backend, stabilized[0], noise.variance, settings)
+        light = measure_light(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
-        # In good light images say more than junctions do, and one fit is as good as several.
-        fits = settings.description.fits if light <= settings.resolution.full_size_snr else 1
-        colors, boundaries = describe_views(backend, stabilized, noise, settings, fits, given, report)
+        colors, boundaries = describe_views(backend, stabilized, noise, settings, light, given, report)
 
     with clock.stage(EVIDENCE) as report:
         pair = Pair(stabilized[0], stabilized[1], colors[0], colors[1], noise.variance)
@@ -86,7 +83,7 @@ def match_evidence(
         weights = weigh_margin(backend, margin, difference, small.score)
         score = smooth_score(backend, weights, small.score)
         for _ in range(small.surfaces.surface_passes):
-            surface = fit_planes(backend, left, weights, small.surfaces.wide)
+            surface = fit_planes(backend, left, weights, small.surfaces.wide, spacing=2 * SPACING // factor)
             left = solve_along(backend, volume, spread, small, evidence.penalties[0], surface)
         del evidence, volume
         is_consistent = difference <= settings.matching.left_right_threshold
@@ -130,14 +127,13 @@ class Evidence(Generic[Array]):
 
 
 def gather_evidence(
-    backend: Backend[Array], pair: Pair[Array], light: float, settings: EvidenceMatchingSettings, report: Share
+    backend: Backend[Array], pair: Pair[Array], light: Light, settings: EvidenceMatchingSettings, report: Share
 ) -> Evidence[Array]:
-    """Return coarse evidence in the dark; fine evidence with a share of the coarse in good light."""
-    is_dark = light <= settings.resolution.full_size_snr
-    sizes = choose_sizes(backend, pair, settings)
+    """Return coarse evidence in the dark; fine evidence with a share of the coarse in better light."""
+    sizes = choose_sizes(pair.left.shape[:2], light, settings)
     half, small = shrink_pair(backend, pair, settings, sizes.coarse)
     half = detect_correlated_noise(backend, half, small)
-    if is_dark:
+    if not light.shows_pixels:
         half = denoise_color_maps(backend, half, small.denoising, small.channels)
     small = relax_for_snr(small, measure_snr(backend, half, small))
     channels = build_channels(backend, half, small)
@@ -150,13 +146,14 @@ def gather_evidence(
     del channels, half
     pair, small = shrink_pair(backend, pair, settings_for_fine(settings), sizes.fine)
     views = pair.left, pair.right
-    if is_dark:
-        pair = denoise_color_maps(backend, pair, replace(small.denoising, group_share=1.0), small.channels)
+    if not light.shows_pixels:
+        denoising = replace(small.denoising, group_share=1.0, group_reach=small.fine.fine_group_reach)
+        pair = denoise_color_maps(backend, pair, denoising, small.channels)
         views = pair.left_colors, pair.right_colors
     fine, sigma = small.fine, pair.variance**0.5
     disparities, scale = small.matching.disparities, census_scale(pair.variance, fine)
     volume = fine_volume(backend, views, scale, disparities, fine, report)
-    weight, ratio = 1 / (1 + fine.coarse_decay * light), sizes.coarse // sizes.fine
+    weight, ratio = 1 / (1 + fine.coarse_decay * light.band_snr), sizes.coarse // sizes.fine
     add_coarse_volume(backend, volume, disparities, coarse, coarse_disparities, ratio, weight)
     contrast = max(fine.edge_contrast, fine.edge_noise * sigma)
     p1, p2 = small.matching.p1, small.matching.p2
@@ -169,14 +166,17 @@ def describe_views(
     images: Sequence[Array],
     noise: NoiseModel,
     settings: EvidenceMatchingSettings,
-    fits: int,
+    light: Light,
     given: Sequence[Junctions[Array]] | None,
     report: Share,
 ) -> tuple[list[Array], list[Array]]:
     """Return the color and boundary maps of both views: means over the patch sizes, or those of given junctions."""
     if given is not None:
         return [noise.stabilize(field.color_map) for field in given], [field.boundary_map for field in given]
-    sizes = replace(settings.description, fits=fits).patch_sizes(settings.junctions)
+    # The better the light, the less junctions add to what the images say, and the fewer fits do.
+    most = 1 if light.shows_pixels else 2 if light.shows_detail else settings.description.fits
+    description = replace(settings.description, fits=min(settings.description.fits, most))
+    sizes = description.patch_sizes(settings.junctions)
     fields = []
     for k, size in enumerate(sizes):
         one = replace(settings.junctions, patch_size=size)

@@ -4,8 +4,6 @@ Each view is described by a field of junctions; its patches are matched to the o
 which jumps are cheap at boundaries; what both views agree on is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scotopic.arrays import Array

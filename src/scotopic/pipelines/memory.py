@@ -1,7 +1,5 @@
 """How much GPU memory a pair takes, known before any of it is asked for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeVar
 

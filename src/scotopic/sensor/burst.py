@@ -6,8 +6,6 @@ others, aligned by the estimate so far, which has far less noise than a single f
 that mean: its own noise would correlate best with the shift that it already has.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +21,6 @@ from scotopic.sensor.recording import Recording
 from scotopic.subpixel import parabola_offset
 
 Floats = NDArray[np.float64]
-
 
 _BLURS = (6.0, 3.0, 2.0, 1.5, 1.5)  # px, one for each round: coarse structure first, as noise hides it least
 _OVERSAMPLING = 8  # points per pixel at which the correlation is computed around its peak
@@ -71,10 +68,7 @@ def merge_burst(
         images = [shift_image(image, -dx, -dy) for image, (dx, dy) in zip(images, shifts, strict=True)]
         assumed["shifts_px"] = [[round(float(dx), 3), round(float(dy), 3)] for dx, dy in shifts]
         assumed["noise"] = "aligned by interpolation: a little weaker than the sensor's, and correlated"
-    total = np.zeros(images[0].shape, np.float64)
-    for image in images:
-        total += image
-    merged = (total / len(images)).astype(np.float32)
+    merged = (sum(images, np.zeros(images[0].shape)) / len(images)).astype(np.float32)
     return Recording(merged, None if sensor is None else sensor.averaged(len(images)), assumed)
 
 
@@ -96,11 +90,9 @@ def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
     if not images:
         raise InputError("The burst has no frames.")
     for number, image in enumerate(images):
-        if image.shape != images[0].shape:
-            raise InputError(
-                f"The frames of a burst must be of one size: frame 0 has shape {images[0].shape}, frame {number} has "
-                f"{image.shape}."
-            )
+        if image.shape != (first := images[0].shape):
+            found = f"frame 0 has shape {first}, frame {number} has {image.shape}"
+            raise InputError(f"The frames of a burst must be of one size: {found}.")
     return images
 
 

@@ -1,7 +1,5 @@
 """Photon counts, from cameras that count (qCMOS, EMCCD in counting mode, gated arrays) and from simulations."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

@@ -15,8 +15,6 @@ Limits: noise that is correlated between pixels (demosaiced, denoised, JPEG) is 
 or response gives wrong results.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,22 +46,12 @@ _SHARES = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 
 
 @dataclass(frozen=True)
 class NoiseCurve:
-    """Noise variance over mean, one entry for each group of blocks of similar brightness.
+    """Noise variance over mean, one entry for each group of blocks of similar brightness."""
 
-    Attributes
-    ----------
-    mean, variance
-        Mean and noise variance of the recorded values, as fractions of full scale.
-    error
-        Standard error of each variance.
-    unevenness
-        Standard deviation of the clean signal within the blocks.
-    """
-
-    mean: Floats
-    variance: Floats
-    error: Floats
-    unevenness: Floats
+    mean: Floats  #: of the recorded values, as a fraction of full scale
+    variance: Floats  #: of their noise
+    error: Floats  #: standard error of each variance
+    unevenness: Floats  #: standard deviation of the clean signal within the blocks
 
 
 def estimate_sensor(

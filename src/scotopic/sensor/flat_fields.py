@@ -5,8 +5,6 @@ So half the variance of their difference is the noise variance, and over several
 ``variance = gain * (mean - black) + (gain * read_noise)^2 + step^2 / 12``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,28 +24,14 @@ _CLIPPED_SHARE = 1e-3  # with more of its pixels clipped, an exposure says littl
 
 @dataclass(frozen=True)
 class PhotonTransfer:
-    """A measured photon transfer curve. Values are fractions of full scale.
+    """A measured photon transfer curve. Values are fractions of full scale."""
 
-    Attributes
-    ----------
-    mean, variance
-        One of each for every exposure; the dark frames come first, if there are any.
-    variance_error
-        Standard error of each variance.
-    used
-        The exposures that the line was fitted to: those that are not clipped.
-    gain_error
-        Standard error of the sensor's gain.
-    sensor
-        The sensor that the line describes.
-    """
-
-    mean: Floats
-    variance: Floats
-    variance_error: Floats
-    used: NDArray[np.bool_]
-    gain_error: float
-    sensor: Sensor
+    mean: Floats  #: one for every exposure; the dark frames come first, if there are any
+    variance: Floats  #: one for every exposure
+    variance_error: Floats  #: standard error of each variance
+    used: NDArray[np.bool_]  #: the exposures that the line was fitted to: those that are not clipped
+    gain_error: float  #: standard error of the sensor's gain
+    sensor: Sensor  #: the sensor that the line describes
 
 
 def photon_transfer(

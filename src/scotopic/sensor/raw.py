@@ -5,8 +5,6 @@ pair for all channels or one for each. So there are ``1 / S`` photons at white, 
 photons.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings: images with what is known about how they were recorded, and the readers that return them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import warnings

@@ -4,8 +4,6 @@ Responses act on values in [0, 1], from black to white. They are never applied u
 recorded, unless its reader is told to linearize it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -10,8 +10,6 @@ Raw ``.bin`` files of PI Imaging's SPAD512 have the same order; those of SwissSP
 in the lowest bit (``bit_order="little"``).
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

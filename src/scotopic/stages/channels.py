@@ -32,8 +32,6 @@ then does not set the scale for a dark road.
 the noise that white noise would leave there, each band's ``N`` is what its own quietest fifth shows.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -6,8 +6,6 @@ as ``1 / d``. A network here takes two inputs, in this order: the left image ``(
 The image is the color map of the junctions, a denoised left image. For networks with other inputs write a callable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from os import PathLike, fspath
 from pathlib import Path

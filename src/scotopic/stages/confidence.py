@@ -17,8 +17,6 @@ So 0.9 says: nine of ten such pixels are within 1 px, on scenes like those. Real
 lack; ``docs/best.md`` shows how far it holds there.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from scotopic.arrays import Array

@@ -14,8 +14,6 @@ first factor says how clearly one disparity won, the second how well the views a
 calibrated probability.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic

@@ -19,8 +19,6 @@ This is the second stage of BM3D (Dabov, Foi, Katkovnik and Egiazarian, 2007) wi
 which thresholds what is mostly noise here.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache

@@ -14,8 +14,6 @@ costs the little that it adds. Beyond the edge of the other view its last column
 made confident errors there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -11,8 +11,6 @@ weight. The sums that the fit needs, ``sum w``, ``sum w x``, ..., ``sum w y d``,
 forth along rows, then columns, three times with falling reach. Pixels that have a disparity keep it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -13,8 +13,6 @@ Noise that is correlated between pixels (demosaicing, compression) is larger in 
 :func:`scotopic.stages.channels.detect_correlated_noise` finds it in the quietest parts of the finest band.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

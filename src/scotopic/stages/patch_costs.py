@@ -9,8 +9,6 @@ over those pixels of the patch whose partner lies inside the other image. :func:
 NumPy; the kernels expand the squares, so that only two correlations depend on ``d``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Generic
 

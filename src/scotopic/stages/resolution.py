@@ -12,8 +12,7 @@ Windows, penalties and the reach of the score are made for images in which a pix
 penalties with ``q^(3/4)``.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,17 +39,40 @@ class Sizes(NamedTuple):
     fine: int | None  #: ``None`` in the dark, where there is no fine evidence
 
 
-def choose_sizes(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> Sizes:
-    """Return the sizes: half for coarse evidence, full for fine evidence in good light; smaller in large images."""
-    height, width = pair.left.shape[:2]
-    cells = height * width * len(settings.matching.disparities)
-    smallest = 1
-    while cells > settings.resolution.max_cells * smallest**3 and smallest < min(height, width):
-        smallest *= 2
-    in_the_dark = Sizes(max(smallest, 2), None)
-    half, small = shrink_pair(backend, pair, settings, in_the_dark.coarse)
+class Light(NamedTuple):
+    """What the light of a pair shows, by two signal-to-noise ratios."""
+
+    snr: float  #: of the images at half size
+    band_snr: float  #: of the finest band at full size
+    shows_detail: bool  #: enough for fine evidence
+    shows_pixels: bool  #: enough to do without denoising
+
+
+def measure_light(
+    backend: Backend[Array], images: Sequence[Array], variance: float, settings: EvidenceMatchingSettings
+) -> Light:
+    """Return what the light of two images shows; ``variance`` is that of their noise."""
+    left, right = images
+    size = max(2, _smallest_size(left.shape[:2], settings))
+    half, small = shrink_pair(backend, Pair(left, right, left, right, variance), settings, size)
     snr = measure_snr(backend, detect_correlated_noise(backend, half, small), small)
-    return Sizes(2 * smallest, smallest) if snr > settings.fine.fine_snr else in_the_dark
+    band_snr = measure_band_snr(backend, left, variance, settings)
+    shows_pixels = band_snr > settings.resolution.full_size_snr
+    return Light(snr, band_snr, snr > settings.fine.fine_snr, shows_pixels)
+
+
+def choose_sizes(shape: tuple[int, ...], light: Light, settings: EvidenceMatchingSettings) -> Sizes:
+    """Return the sizes: half for coarse evidence, full for fine evidence in good light; smaller in large images."""
+    smallest = _smallest_size(shape, settings)
+    return Sizes(2 * smallest, smallest) if light.shows_detail else Sizes(max(smallest, 2), None)
+
+
+def _smallest_size(shape: tuple[int, ...], settings: EvidenceMatchingSettings) -> int:
+    """Return how many pixels along a side have to become one for the volume to be small enough."""
+    cells, factor = shape[0] * shape[1] * len(settings.matching.disparities), 1
+    while cells > settings.resolution.max_cells * factor**3 and factor < min(shape):
+        factor *= 2
+    return factor
 
 
 def measure_band_snr(

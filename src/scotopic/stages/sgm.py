@@ -22,8 +22,6 @@ its own surface, ``round(surface(x)) + k``, and following the surface costs noth
 among candidates that follow the first answer would confirm itself.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The CPU backend: NumPy arrays, OpenCV's filters, Numba kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

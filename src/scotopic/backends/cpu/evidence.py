@@ -1,7 +1,5 @@
 """Evidence on the CPU: calls of ``evidence_kernels.py`` between NumPy and OpenCV."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

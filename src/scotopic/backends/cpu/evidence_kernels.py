@@ -1,7 +1,5 @@
 """Numba kernels of the evidence: groups of patches, products of features, quantized costs, planes."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

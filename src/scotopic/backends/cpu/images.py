@@ -1,7 +1,5 @@
 """Image operations on the CPU: OpenCV's filters and NumPy."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

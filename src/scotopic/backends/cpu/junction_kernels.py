@@ -13,8 +13,6 @@ carry it:
 Pixels are float32; parameters, and everything done once per patch, are float64.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -53,14 +51,8 @@ class Shape(NamedTuple):
 
 def junction_shape(eta: float, delta: float, lift: float, color_floor: float) -> Shape:
     """Return the constants of a junction as the kernels use them."""
-    return Shape(
-        1 / eta,
-        lift,
-        color_floor,
-        np.float32((eta / delta) ** 2),
-        np.float32(1 / (math.pi * eta)),
-        2 * 2 * eta / (delta * delta),
-    )
+    sharpness, step_slope = np.float32((eta / delta) ** 2), np.float32(1 / (math.pi * eta))
+    return Shape(1 / eta, lift, color_floor, sharpness, step_slope, 2 * 2 * eta / (delta * delta))
 
 
 @njit(**_INLINE)
@@ -180,14 +172,6 @@ def _sum_colors(p, w, target, sums):
 
 
 @njit(**_INLINE)
-def _sum_squares(b, boundary):
-    total = _ZERO
-    for i in range(b.size):
-        total += (b[i] - boundary[i]) * (b[i] - boundary[i])
-    return total
-
-
-@njit(**_INLINE)
 def _wedge_moments(sums, n, s, q):
     """``S_k = sum u_k`` and ``Q_kl = sum u_k u_l`` from the sums of p and w."""
     sp, sw, spp, spw, sww = sums[0], sums[1], sums[2], sums[3], sums[4]
@@ -264,8 +248,29 @@ def _pixels(axis):
 
 
 @njit(**_INLINE)
-def _plane(n):
-    return np.empty(n, np.float32)
+def _workspace(x, channels):
+    """What is computed about one patch, in the type of ``x``; made once per share of the work, see ``_measure``."""
+    n, real = x.size, x.dtype
+    return (
+        (np.empty((channels, n), real), np.empty((channels, n), real)),  # target J, painted
+        (np.empty(n, real), np.empty(n, real), np.empty(n, real), np.empty(n, real)),  # d13, d42, p, w
+        np.empty(_GEOMETRY, real),
+        (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
+        (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colors, slopes, mean color
+        (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
+    )
+
+
+@njit(**_INLINE)
+def _measure(theta, x, y, shape, workspace):
+    """Draw one patch over its target, and take the sums that its colors and its objective rest on."""
+    (target, _), (d13, d42, p, w), g, (angles, order), _, (sums, _, _) = workspace
+    angles[:] = theta[:3]
+    _sort_three(angles, order)
+    _set_geometry(g, angles, theta[3], theta[4], shape)
+    _draw(g, x, y, d13, d42, p, w)
+    _sum_shapes(p, w, sums)
+    _sum_colors(p, w, target, sums)
 
 
 @njit(parallel=True, **_FAST)
@@ -288,13 +293,9 @@ def search_step(
     moved = np.zeros(active.size, np.bool_)
     for a in prange(active.size):
         row, column = active[a] // columns, active[a] % columns
-        target, scratch = np.empty((channels, x.size), np.float32), np.empty((channels, x.size), np.float32)
-        boundary, b, d13, d42, p, w = (
-            _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size), _plane(x.size)
-        )  # fmt: skip
-        g, sums, mean = np.empty(_GEOMETRY, np.float32), np.empty(5 + 2 * channels), np.empty(channels)
-        s, q = np.empty(3), np.empty((3, 3))
-        angles, order = np.empty(3), np.empty(3, np.int64)
+        workspace = _workspace(x, channels)
+        (target, scratch), (d13, d42, _, _), g, _, (_, _, mean), (sums, s, q) = workspace
+        boundary, b = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
         best, trial = parameters[row, column].copy(), np.empty(5)
 
         _target(image, color_map, row * stride, column * stride, size, color_weight, target, scratch, mean)
@@ -311,16 +312,14 @@ def search_step(
                 else:
                     trial[3] += math.cos(start[search - 5]) * offsets[k]
                     trial[4] += math.sin(start[search - 5]) * offsets[k]
-                angles[:] = trial[:3]
-                _sort_three(angles, order)
-                _set_geometry(g, angles, trial[3], trial[4], shape)
-                _draw(g, x, y, d13, d42, p, w)
-                _sum_shapes(p, w, sums)
-                _sum_colors(p, w, target, sums)
+                _measure(trial, x, y, shape, workspace)
                 value = _shape_value(sums, n, channels, color_weight, shape.color_floor, s, q)
                 if boundary_weight > 0:
                     _draw_boundary(g, d13, d42, b, shape.sharpness)
-                    value += boundary_weight * _sum_squares(b, boundary)
+                    gaps = _ZERO
+                    for i in range(b.size):
+                        gaps += (b[i] - boundary[i]) * (b[i] - boundary[i])
+                    value += boundary_weight * gaps
                 if value < lowest:
                     lowest = value
                     best[:] = trial
@@ -492,30 +491,11 @@ def _cover(length, size, stride):
 
 
 @njit(**_INLINE)
-def _workspace(x, channels):
-    """What is computed about one patch, in the type of ``x``; made once per share of the work, see ``_describe``."""
-    n, real = x.size, x.dtype
-    return (
-        (np.empty((channels, n), real), np.empty((channels, n), real)),  # target J, painted
-        (np.empty(n, real), np.empty(n, real), np.empty(n, real), np.empty(n, real)),  # d13, d42, p, w
-        np.empty(_GEOMETRY, real),
-        (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
-        (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colors, slopes, mean color
-        (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
-    )
-
-
-@njit(**_INLINE)
 def _describe(theta, image, color_map, top, left, size, color_weight, x, y, shape, workspace):
     """Draw one patch, find its colors and paint it."""
-    (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), (sums, s, q) = workspace
+    (target, painted), (_, _, p, w), _, _, (colors, slopes, mean), (sums, s, q) = workspace
     _target(image, color_map, top, left, size, color_weight, target, painted, mean)
-    angles[:] = theta[:3]
-    _sort_three(angles, order)
-    _set_geometry(g, angles, theta[3], theta[4], shape)
-    _draw(g, x, y, d13, d42, p, w)
-    _sum_shapes(p, w, sums)
-    _sum_colors(p, w, target, sums)
+    _measure(theta, x, y, shape, workspace)
     _colors_and_slopes(sums, float(x.size), color_weight, shape.color_floor, mean, colors, slopes, s, q)
     _paint(p, w, colors, mean, painted)
 
@@ -551,7 +531,8 @@ def sweep(
             start = block * (2 * (task % phase_blocks) + odd)
             workspace = _workspace(x, channels)
             (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), _ = workspace
-            boundary, b, by_p, by_w = np.zeros(x.size, np.float32), _plane(x.size), _plane(x.size), _plane(x.size)
+            boundary, b = np.zeros(x.size, np.float32), np.empty(x.size, np.float32)
+            by_p, by_w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
             line_slopes = np.empty((2, 3))
             for column in range(start, min(start + block, columns)):
                 theta = parameters[row, column]

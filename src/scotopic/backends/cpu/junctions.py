@@ -1,7 +1,5 @@
 """The fit of junctions on the CPU: calls of ``junction_kernels.py``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Patch costs and semi-global matching on the CPU: calls of ``matching_kernels.py``."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scotopic.backends.cpu import matching_kernels as kernels

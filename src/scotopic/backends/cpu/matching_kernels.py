@@ -1,7 +1,5 @@
 """Numba kernels of the matching: cost volume, path aggregation, selection."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

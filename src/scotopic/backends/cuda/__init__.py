@@ -1,7 +1,5 @@
 """The GPU backend: torch tensors and Triton kernels."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import numpy as np

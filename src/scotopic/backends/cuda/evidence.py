@@ -1,7 +1,5 @@
 """Evidence on a GPU: launches of ``evidence_kernels.py`` between torch's functions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Triton kernels of the evidence: the siblings of those in ``cpu/evidence_kernels.py``."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -4,8 +4,6 @@ A blur along an axis is a product with a banded matrix, into which the mirrored 
 faster than the bookkeeping of a convolution, any sigma costs the same, and all disparities go at once.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

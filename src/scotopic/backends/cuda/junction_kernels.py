@@ -14,8 +14,6 @@ Several images of one size (the views of a pair) are one launch. Pixels are floa
 is called ``real`` below is float32 in the fit and float64 for what is matched (see ``paint_row`` of the CPU).
 """
 
-from __future__ import annotations
-
 import math
 
 import triton

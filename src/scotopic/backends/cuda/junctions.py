@@ -1,7 +1,5 @@
 """The fit of junctions on a GPU: launches of ``junction_kernels.py``."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np
@@ -73,8 +71,8 @@ class CudaFit:
 
     def draw(self) -> None:
         """Draw the maps from the drawings."""
-        grid = self.parameters.shape[1], self.parameters.shape[2]
-        _launch_maps(self._drawings, self.boundary_map, self.color_map, self._axis, grid, self.size, self.stride)
+        maps = self.boundary_map, self.color_map
+        _launch_maps(self._drawings, *maps, self._axis, self.parameters, self.size, self.stride)
 
 
 class CudaJunctions:
@@ -89,16 +87,14 @@ class CudaJunctions:
         drawings = _draw(planes, parameters, color_map, color_weight, settings, "float32")
         boundaries, colors = torch.zeros_like(planes[:, 0]), torch.empty_like(planes)
         axis = _pixel_tables(settings.patch_size, 1, "float32", planes.device)[2]
-        grid = parameters.shape[1], parameters.shape[2]
-        _launch_maps(drawings, boundaries, colors, axis, grid, settings.patch_size, settings.stride)
+        _launch_maps(drawings, boundaries, colors, axis, parameters, settings.patch_size, settings.stride)
         return boundaries, colors
 
     def draw_plain_maps(self, planes: Tensor, parameters: Tensor, settings: JunctionSettings) -> Tensor:
         colors = torch.empty_like(planes)
         axis = _pixel_tables(settings.patch_size, 1, "float64", planes.device)[2]
-        grid = parameters.shape[1], parameters.shape[2]
         drawings = draw_plainly(planes, parameters, settings)
-        _launch_maps(drawings, None, colors, axis, grid, settings.patch_size, settings.stride)
+        _launch_maps(drawings, None, colors, axis, parameters, settings.patch_size, settings.stride)
         return colors
 
 
@@ -141,19 +137,13 @@ def _draw(
 
 
 def _launch_maps(
-    drawings: Tensor,
-    boundaries: Tensor | None,
-    colors: Tensor,
-    axis: Tensor,
-    grid: tuple[int, int],
-    size: int,
-    stride: int,
+    drawings: Tensor, boundaries: Tensor | None, colors: Tensor, axis: Tensor, theta: Tensor, size: int, stride: int
 ) -> None:
     views, channels, height, width = colors.shape
     block = MAPS["BLOCK"]
     kernels.maps[(triton.cdiv(width, block), triton.cdiv(height, block), views)](
-        drawings, colors if boundaries is None else boundaries, colors, axis, *grid, height, width, SIZE=size,
-        STRIDE=stride, CHANNELS=channels, WITH_BOUNDARY=boundaries is not None,
+        drawings, colors if boundaries is None else boundaries, colors, axis, *theta.shape[1:3], height, width,
+        SIZE=size, STRIDE=stride, CHANNELS=channels, WITH_BOUNDARY=boundaries is not None,
         REAL=kernels.FLOAT64 if drawings.dtype == torch.float64 else kernels.FLOAT32, **MAPS,
     )  # fmt: skip
 

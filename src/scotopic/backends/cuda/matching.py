@@ -1,7 +1,5 @@
 """Patch costs and semi-global matching on a GPU: launches of ``matching_kernels.py``."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

@@ -4,8 +4,6 @@ Every sum that decides something is either of whole numbers, whose order does no
 order; so results repeat to the bit.
 """
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

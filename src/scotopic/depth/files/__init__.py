@@ -1,7 +1,5 @@
 """Calibration files of the common kinds, told apart by their content."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
@@ -38,6 +36,9 @@ def read_calibration(
 ) -> Calibration:
     """Read the calibration of a stereo pair, baseline in meters, from a file of any kind listed in docs/depth.md.
 
+    Raises :class:`InputError` if a file cannot be read, is of no known kind, or holds something impossible; the message
+    names file and line.
+
     Parameters
     ----------
     path
@@ -52,11 +53,6 @@ def read_calibration(
         Width and height of the images, for OpenCV files with neither a size nor P1 and P2.
     cameras
         Which two of KITTI's four; 2 and 3 are the color ones.
-
-    Raises
-    ------
-    InputError
-        A file cannot be read, is of no known kind, or holds something impossible; the message names file and line.
     """
     if unit is not None and unit not in UNITS:
         raise InputError(f"The unit {unit!r} is unknown. Choose one of {', '.join(UNITS)}.")
@@ -121,7 +117,7 @@ def _read_trees(files: list[TextFile], kind: str, unit: str | None, size: tuple[
     merged = dict(trees[0])
     for name, node in (trees[1] if len(trees) > 1 else {}).items():
         if name in merged and name not in _REPEATABLE:
-            raise files[1].error(f"{name!r} is also in {file.shown}. Remove one.", node.line)
+            raise node.error(f"{name!r} is also in {file.shown}. Remove one.")
         merged[name] = node
     if not is_opencv(merged):
         raise file.error(f"No calibration of a known kind has the keys {', '.join(sorted(merged))[:120]}. {KINDS}")

@@ -1,12 +1,9 @@
 """Calibrations in plain lines of text, read strictly: Middlebury, KITTI, and plain numbers."""
 
-from __future__ import annotations
-
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,20 +21,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WIDEST_BASELINE = 2.0  # m
 _DOFFS_TOLERANCE = 0.01  # px; Middlebury's files give three digits
 
-
-@dataclass(frozen=True)
-class Node:
-    """What a key of a calibration file holds: text, a list of words or further keys; and the line of the key."""
-
-    line: int
-    value: str | list[str] | dict[str, Node]
-
-    @property
-    def words(self) -> list[str]:
-        """The words of the value; none if it has further keys."""
-        if isinstance(self.value, str):
-            return self.value.split()
-        return self.value if isinstance(self.value, list) else []
+Tree = dict[str, "Node"]  #: what a file, or a key with further keys, holds
 
 
 @dataclass(frozen=True)
@@ -48,7 +32,7 @@ class TextFile:
     lines: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> TextFile:
+    def read(cls, path: str | os.PathLike[str]) -> Self:
         """Read a file; raise :class:`InputError` if it is missing, not a plain file, too large, or not text."""
         data = read_input_file(path, "a calibration file", _SIZE_LIMIT)
         try:
@@ -68,51 +52,23 @@ class TextFile:
         """Return the error to raise; `line` counts from 1."""
         return InputError(f"{self.shown}{'' if line is None else f' line {line}'}: {message}")
 
-    def numbers(self, key: str, words: Sequence[str], line: int | None, count: int | None = None) -> Matrix:
-        """Return words as numbers; raise :class:`InputError` if one is not a number, or they are not `count`."""
-        for word in words:
-            if len(word) > _NUMBER_LIMIT or not _NUMBER.fullmatch(word) or not abs(float(word)) <= _LARGEST:
-                raise self.error(f"{word[:40]!r} in {key} is not a usable number.", line)
-        if count is not None and len(words) != count:
-            raise self.error(f"{key} has {len(words)} numbers instead of {count}.", line)
-        return np.array([float(word) for word in words], np.float64)
+    def add(self, tree: Tree, key: str, line: int, value: str | list[str] | Tree) -> None:
+        """Add what a line holds under a key that must be new: which of two is meant cannot be known."""
+        if key in tree:
+            raise self.error(f"{key[:40]!r} is given again after line {tree[key].line}. Remove one.", line)
+        tree[key] = Node(self, key, line, value)
 
-    def number(self, key: str, node: Node) -> float:
-        """Return the one number of a node."""
-        return float(self.numbers(key, node.words, node.line, 1)[0])
-
-    def pixels(self, key: str, node: Node, count: int = 1) -> list[int]:
-        """Return the numbers of a node as whole pixels, above 0."""
-        values = [float(value) for value in self.numbers(key, node.words, node.line, count)]
-        if any(value != int(value) or not 1 <= value <= 1e7 for value in values):
-            raise self.error(f"{key} is {' '.join(node.words)}, which is not a whole number of pixels.", node.line)
-        return [int(value) for value in values]
-
-    def size(self, nodes: dict[str, Node]) -> tuple[int | None, int | None]:
-        """Return width and height, each ``None`` if missing."""
-        width, height = (self.pixels(key, nodes[key])[0] if key in nodes else None for key in ("width", "height"))
-        return width, height
-
-    def entries(self, mark: str) -> dict[str, Node]:
-        """Return the lines ``key <mark> value`` by key, without blank lines and comments (``#``).
-
-        A line without a key is an error, and so is a key that stands twice: which of the two is meant cannot be known.
-        """
-        found: dict[str, Node] = {}
+    def entries(self, mark: str) -> Tree:
+        """Return the lines ``key <mark> words`` by key, without blank lines and comments (``#``)."""
+        found: Tree = {}
         for number, content in enumerate(self.lines, 1):
             if not content.strip() or content.lstrip().startswith("#"):
                 continue
             key, separator, value = (part.strip() for part in content.partition(mark))
             if not separator or not key:
                 raise self.error(f"{content.strip()[:40]!r} does not have the form 'key{mark} value'.", number)
-            self.add(found, key, Node(number, value))
+            self.add(found, key, number, value.split())
         return found
-
-    def add(self, nodes: dict[str, Node], key: str, node: Node) -> None:
-        """Add a node under a key that must be new."""
-        if key in nodes:
-            raise self.error(f"{key[:40]!r} is given again after line {nodes[key].line}. Remove one.", node.line)
-        nodes[key] = node
 
     def meters(self, unit: str | None, baseline: float, line: int | None) -> tuple[float, str]:
         """Return the meters in one unit of length of the file, and how the unit is known, in words.
@@ -130,52 +86,118 @@ class TextFile:
         return 1.0, "baseline taken as m (the file does not say)"
 
 
+@dataclass(frozen=True)
+class Node:
+    """What a key of a calibration file holds: text, a list of words or further keys; and the line of the key."""
+
+    file: TextFile
+    key: str
+    line: int
+    value: str | list[str] | Tree
+
+    def error(self, message: str) -> InputError:
+        """Return the error to raise, which names file and line."""
+        return self.file.error(message, self.line)
+
+    def numbers(self, count: int | None = None) -> Matrix:
+        """Return the words as numbers; raise :class:`InputError` if one is not a number, or they are not `count`."""
+        words = self.value.split() if isinstance(self.value, str) else self.value
+        for word in words:
+            if len(word) > _NUMBER_LIMIT or not _NUMBER.fullmatch(word) or not abs(float(word)) <= _LARGEST:
+                raise self.error(f"{word[:40]!r} in {self.key} is not a usable number.")
+        if count is not None and len(words) != count:
+            raise self.error(f"{self.key} has {len(words)} numbers instead of {count}.")
+        return np.array([float(word) for word in words], np.float64)
+
+    def number(self) -> float:
+        """Return the one number."""
+        return float(self.numbers(1)[0])
+
+    def pixels(self, count: int = 1) -> list[int]:
+        """Return the numbers as whole pixels, above 0."""
+        values = self.numbers(count).tolist()
+        if any(value != int(value) or not 1 <= value <= 1e7 for value in values):
+            shown = " ".join(f"{value:g}" for value in values)
+            raise self.error(f"{self.key} is {shown}, which is not a whole number of pixels.")
+        return [int(value) for value in values]
+
+    def matrix(self, *shapes: tuple[int, int]) -> Matrix:
+        """Return a matrix of one of `shapes`: a list of numbers, or ``rows``, ``cols`` and ``data``."""
+        wanted = " or ".join(f"{rows} x {columns}" for rows, columns in shapes)
+        data = self
+        if isinstance(self.value, dict):
+            odd = sorted({"rows", "cols", "data"} ^ (self.value.keys() - {"dt"}))
+            if odd:
+                problem = "does not belong to it" if odd[0] in self.value else "is missing"
+                message = f"{odd[0]!r} in {self.key} {problem}: a matrix has rows, cols and data."
+                raise self.value.get(odd[0], self).error(message)
+            rows, columns = (self.value[part].number() for part in ("rows", "cols"))
+            if (rows, columns) not in shapes:
+                raise self.error(f"{self.key} is {rows:g} x {columns:g} instead of {wanted}.")
+            data, shapes = self.value["data"], ((int(rows), int(columns)),)
+        if not isinstance(data.value, list):
+            raise data.error(f"{self.key} is not a list of numbers ({wanted}).")
+        for shape in shapes:
+            if len(data.value) == shape[0] * shape[1]:
+                return data.numbers().reshape(shape)
+        counts = " or ".join(dict.fromkeys(str(rows * columns) for rows, columns in shapes))
+        raise data.error(f"{self.key} has {len(data.value)} numbers instead of {counts} ({wanted}).")
+
+    def vector(self, *lengths: int) -> Matrix:
+        """Return as many numbers as one of `lengths`, in a row or in a column."""
+        return self.matrix(*(shape for length in lengths for shape in ((1, length), (length, 1)))).reshape(-1)
+
+
+def image_size(tree: Tree) -> tuple[int | None, int | None]:
+    """Return width and height, each ``None`` if it is missing, by their usual names."""
+    for names in (("image_width", "image_height"), ("width", "height"), ("imageWidth", "imageHeight")):
+        if any(name in tree for name in names):
+            width, height = (tree[name].pixels()[0] if name in tree else None for name in names)
+            return width, height
+    for name in ("image_size", "imageSize", "size"):
+        if name in tree:
+            both = tree[name].pixels(2)
+            return both[0], both[1]
+    return None, None
+
+
 # --- Middlebury (ETH3D too): cam0=[f 0 cx; 0 f cy; 0 0 1], cam1=, doffs=, baseline= in mm, ndisp= ... -----------------
 
 
 def read_middlebury(file: TextFile) -> tuple[Calibration, float | None]:
     """Return the calibration of a ``calib.txt``, and ``ndisp``, the end of the disparity range, where it is given."""
     found = file.entries("=")
-    missing = [key for key in ("cam0", "baseline") if key not in found]
-    if "doffs" not in found and "cam1" not in found:
-        missing.append("doffs")
-    if missing:
-        raise file.error(f"{missing[0]!r} is missing. A Middlebury calib.txt has cam0, cam1, doffs and baseline.")
-    left = _middlebury_camera(file, "cam0", found["cam0"])
-    doffs = file.number("doffs", found["doffs"]) if "doffs" in found else None
+    needed = ("cam0", "baseline") if "cam1" in found else ("cam0", "baseline", "doffs")
+    for key in needed:
+        if key not in found:
+            raise file.error(f"{key!r} is missing. A Middlebury calib.txt has cam0, cam1, doffs and baseline.")
+    left = _middlebury_camera(found["cam0"])
+    doffs = found["doffs"].number() if "doffs" in found else None
     if "cam1" in found:
-        right = _middlebury_camera(file, "cam1", found["cam1"])
+        right = _middlebury_camera(found["cam1"])
         between = float(right[0, 2] - left[0, 2])
         if doffs is not None and abs(between - doffs) > _DOFFS_TOLERANCE:
-            raise file.error(
-                f"doffs is {doffs:g}, but the principal points of cam0 and cam1 are {between:g} px apart.",
-                found["doffs"].line,
-            )
+            message = f"doffs is {doffs:g}, but the principal points of cam0 and cam1 are {between:g} px apart."
+            raise found["doffs"].error(message)
         if np.abs(np.delete(right - left, 2)).max() > _DOFFS_TOLERANCE:
-            raise file.error(
-                "cam1 differs from cam0 in more than cx, so the pair is not rectified.", found["cam1"].line
-            )
+            raise found["cam1"].error("cam1 differs from cam0 in more than cx, so the pair is not rectified.")
         doffs = between if doffs is None else doffs
-    width, height = file.size(found)
-    calibration = Calibration(
-        **intrinsics(left),
-        baseline=file.number("baseline", found["baseline"]) * UNITS["mm"],
-        doffs=float(doffs or 0.0),
-        width=width,
-        height=height,
-        source=f"Middlebury calib.txt {file.shown}, baseline in mm",
-    )
-    return calibration, file.number("ndisp", found["ndisp"]) if "ndisp" in found else None
+    width, height = image_size(found)
+    baseline = found["baseline"].number() * UNITS["mm"]
+    source = f"Middlebury calib.txt {file.shown}, baseline in mm"
+    size: dict[str, Any] = {"width": width, "height": height}
+    calibration = Calibration(**intrinsics(left), baseline=baseline, doffs=float(doffs or 0), source=source, **size)
+    return calibration, found["ndisp"].number() if "ndisp" in found else None
 
 
-def _middlebury_camera(file: TextFile, key: str, node: Node) -> Matrix:
-    text = str(node.value)
+def _middlebury_camera(node: Node) -> Matrix:
+    text = " ".join(node.value)
     rows = text[1:-1].split(";") if text.startswith("[") and text.endswith("]") else []
     if [len(row.split()) for row in rows] == [3, 3, 3]:
-        matrix = file.numbers(key, " ".join(rows).split(), node.line, 9).reshape(3, 3)
+        matrix = replace(node, value=" ".join(rows)).numbers(9).reshape(3, 3)
         if matrix[0, 1] == matrix[1, 0] == 0 and list(matrix[2]) == [0, 0, 1]:
             return matrix
-    raise file.error(f"{key} is {text[:60]!r} instead of [f 0 cx; 0 f cy; 0 0 1].", node.line)
+    raise node.error(f"{node.key} is {text[:60]!r} instead of [f 0 cx; 0 f cy; 0 0 1].")
 
 
 # --- KITTI: calib_cam_to_cam.txt of the raw data, P0: to P3: of the object and odometry sets; meters ------------------
@@ -185,26 +207,22 @@ def read_kitti(file: TextFile, cameras: tuple[int, int]) -> Calibration:
     """Read the calibration of two of the four cameras: 0 and 1 are gray, 2 and 3 color."""
     found = file.entries(":")
     is_raw = any(key.startswith("P_rect_") for key in found)
-
-    def matrix(key: str, rows: int, columns: int) -> Matrix:
+    keys = [f"P_rect_{camera:02d}" if is_raw else f"P{camera}" for camera in cameras]
+    for key in keys:
         if key not in found:
             raise file.error(f"{key!r} is missing; the file has {', '.join(sorted(found))[:80]}.")
-        return file.numbers(key, found[key].words, found[key].line, rows * columns).reshape(rows, columns)
-
-    def size(key: str) -> list[int] | list[None]:
-        return file.pixels(key, found[key], 2) if key in found else [None, None]
-
-    projections = [matrix(f"P_rect_{camera:02d}" if is_raw else f"P{camera}", 3, 4) for camera in cameras]
-    rig = None
-    if all(f"{key}_{camera:02d}" in found for camera in cameras for key in ("K", "D", "R_rect", "S")) and is_raw:
-        left, right = (
-            Camera(matrix(f"K_{n:02d}", 3, 3), matrix(f"D_{n:02d}", 1, 5)[0], matrix(f"R_rect_{n:02d}", 3, 3), each)
-            for n, each in zip(cameras, projections, strict=True)
-        )
-        sizes = [size(f"S_{camera:02d}") for camera in cameras]
-        if sizes[0] == sizes[1]:  # else they could be rectified, but not to a pair of KITTI's
-            rig = Rig(left, right, *sizes[0])
-    width, height = size(f"S_rect_{cameras[0]:02d}") if is_raw else (None, None)
+    projections = [found[key].matrix((3, 4)) for key in keys]
+    sides, sizes = [], []
+    for camera, projection in zip(cameras, projections, strict=True):
+        parts = [found.get(f"{key}_{camera:02d}") for key in ("K", "D", "R_rect", "S")]
+        if is_raw and None not in parts:
+            matrix, distortion, rotation, size = (part for part in parts if part is not None)
+            sides.append(Camera(matrix.matrix((3, 3)), distortion.vector(5), rotation.matrix((3, 3)), projection))
+            sizes.append(size.pixels(2))
+    # Of different sizes they could be rectified, but not to a pair of KITTI's.
+    rig = Rig(sides[0], sides[1], *sizes[0]) if len(sides) == 2 and sizes[0] == sizes[1] else None
+    shape = found.get(f"S_rect_{cameras[0]:02d}") if is_raw else None
+    width, height = shape.pixels(2) if shape else (None, None)
     source = f"KITTI {file.shown}, cameras {cameras[0]} and {cameras[1]}, baseline in m"
     return Calibration.from_projections(*projections, width=width, height=height, rig=rig, source=source)
 
@@ -222,14 +240,14 @@ def read_plain(file: TextFile, unit: str | None) -> Calibration:
     lines = [(number, content) for number, content in lines if content]
     if len(lines) == 2 and lines[0][1].split() == list(PLAIN_NAMES):  # a heading over the five
         lines = lines[1:]
-    found: dict[str, Node] = {}
+    found: Tree = {}
     own_unit = None
     if len(lines) == 1:
         line, words = lines[0][0], lines[0][1].split()
         own_unit = words.pop() if len(words) == 6 and words[5] in UNITS else None
         if len(words) != 5:
             raise file.error(f"There are {len(words)} words instead of the five numbers {' '.join(PLAIN_NAMES)}.", line)
-        found = {name: Node(line, word) for name, word in zip(PLAIN_NAMES, words, strict=True)}
+        found = {name: Node(file, name, line, [word]) for name, word in zip(PLAIN_NAMES, words, strict=True)}
         lines = []
     for line, content in lines:
         match = _PLAIN_LINE.fullmatch(content)
@@ -240,16 +258,16 @@ def read_plain(file: TextFile, unit: str | None) -> Calibration:
         ):
             names = ", ".join(PLAIN_NAMES + _OPTIONAL_NAMES)
             raise file.error(f"{content[:40]!r} is not a number after one of the names {names}.", line)
-        file.add(found, match["name"], Node(line, match["number"]))
+        file.add(found, match["name"], line, [match["number"]])
         own_unit = match["unit"] or own_unit
     for name in PLAIN_NAMES:  # also doffs: a line that was lost must not become 0
         if name not in found:
             raise file.error(f"{name!r} is missing. Give {' '.join(PLAIN_NAMES)}; doffs is 0 for most rigs.")
-    value: dict[str, Any] = {name: file.number(name, node) for name, node in found.items()}
+    value: dict[str, Any] = {name: node.number() for name, node in found.items()}
     line = found["baseline"].line
     if None not in (own_unit, unit) and own_unit != unit:
         raise file.error(f"The baseline is in {own_unit}, not in {unit}. Leave one of the two out.", line)
     meters, known = file.meters(own_unit or unit, value["baseline"], line)
     value["baseline"] *= meters
-    value["width"], value["height"] = file.size(found)
+    value["width"], value["height"] = image_size(found)
     return Calibration(**{"fy": value["fx"], **value}, source=f"plain numbers {file.shown}, {known}")

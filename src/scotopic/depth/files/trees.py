@@ -5,11 +5,9 @@ OpenCV 5.0). Only text is taken from them, never objects, and numbers follow the
 YAML ``1_000`` is a number and ``1e3`` is not. Aliases, document types and repeated keys are refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -19,9 +17,8 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig
-from scotopic.depth.files.lines import Node, TextFile
-
-Tree = dict[str, Node]
+from scotopic.depth.files.lines import TextFile, Tree, image_size
+from scotopic.io.images import call_opencv
 
 _DEPTH_LIMIT = 8
 _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
@@ -55,18 +52,14 @@ def parse_yaml(file: TextFile) -> Tree:
 
 
 def _content_events(file: TextFile, text: str) -> Iterator[Any]:
-    """Yield PyYAML's events of keys, values, lists and mappings."""
+    """Yield PyYAML's events of keys, values, lists and mappings, and None where a list or a mapping ends."""
     for count, event in enumerate(yaml.parse(text, Loader=yaml.BaseLoader)):
         if count > _EVENT_LIMIT:
             raise file.error("There are too many values for a calibration file.", event.start_mark.line + 1)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise file.error("Anchors and aliases ('&' and '*') are not supported.", event.start_mark.line + 1)
         if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-            yield event
-
-
-def _goes_on(event: Any) -> bool:
-    return not isinstance(event, yaml.CollectionEndEvent)
+            yield event if isinstance(event, yaml.NodeEvent) else None
 
 
 def _yaml_value(file: TextFile, event: Any, events: Iterator[Any], depth: int) -> str | list[str] | Tree:
@@ -78,18 +71,18 @@ def _yaml_value(file: TextFile, event: Any, events: Iterator[Any], depth: int) -
         return str(event.value)
     if isinstance(event, yaml.SequenceStartEvent):
         words: list[str] = []
-        for item in takewhile(_goes_on, events):
+        for item in iter(partial(next, events), None):
             value = _yaml_value(file, item, events, depth + 1)
             if isinstance(value, dict) or (isinstance(item, yaml.ScalarEvent) and (item.style or not value)):
                 raise file.error("A list holds something else than plain numbers.", item.start_mark.line + 1)
             words += [value] if isinstance(value, str) else value
         return words
     tree: Tree = {}
-    for key in takewhile(_goes_on, events):
+    for key in iter(partial(next, events), None):
         if not isinstance(key, yaml.ScalarEvent) or not _NAME.fullmatch(key.value):
             raise file.error("A key is not a plain name.", key.start_mark.line + 1)
         value = _yaml_value(file, next(events), events, depth + 1)
-        file.add(tree, str(key.value), Node(key.start_mark.line + 1, value))
+        file.add(tree, str(key.value), key.start_mark.line + 1, value)
     return tree
 
 
@@ -121,62 +114,17 @@ def _xml_value(file: TextFile, element: Element, depth: int) -> str | list[str] 
         raise file.error(message, int(element.get("line", 0)))
     tree: Tree = {}
     for child in element:
-        file.add(tree, child.tag, Node(int(child.get("line", 0)), _xml_value(file, child, depth + 1)))
+        file.add(tree, child.tag, int(child.get("line", 0)), _xml_value(file, child, depth + 1))
     return tree or (words[0] if len(words) == 1 else words)
 
 
-# --- values ---------------------------------------------------------------------------------------------------------
-
-
-def _matrix(file: TextFile, key: str, node: Node, *shapes: tuple[int, int]) -> Matrix:
-    """Return a matrix of one of `shapes`: a list of numbers, or ``rows``, ``cols`` and ``data``."""
-    wanted = " or ".join(f"{rows} x {columns}" for rows, columns in shapes)
-    data = node
-    if isinstance(node.value, dict):
-        parts = node.value
-        for part in ("rows", "cols", "data"):
-            if part not in parts:
-                raise file.error(f"{key} has no {part!r}; it should have rows, cols and data.", node.line)
-        for part in parts:
-            if part not in ("rows", "cols", "dt", "data"):
-                raise file.error(f"{part!r} in {key} does not belong to a matrix.", parts[part].line)
-        rows, columns = (file.number(f"{key}.{part}", parts[part]) for part in ("rows", "cols"))
-        if (rows, columns) not in shapes:
-            raise file.error(f"{key} is {rows:g} x {columns:g} instead of {wanted}.", node.line)
-        data, shapes = parts["data"], ((int(rows), int(columns)),)
-    if not isinstance(data.value, list):
-        raise file.error(f"{key} is not a list of numbers ({wanted}).", data.line)
-    for shape in shapes:
-        if len(data.value) == shape[0] * shape[1]:
-            return file.numbers(key, data.value, data.line).reshape(shape)
-    raise file.error(f"{key} has {len(data.value)} numbers, which is not {wanted}.", data.line)
-
-
-def _vector(file: TextFile, key: str, node: Node, lengths: tuple[int, ...]) -> Matrix:
-    """Return so many numbers, in a row or in a column."""
-    shapes = [shape for length in lengths for shape in ((1, length), (length, 1))]
-    return _matrix(file, key, node, *shapes).reshape(-1)
-
-
-def _image_size(file: TextFile, tree: Mapping[str, Node]) -> tuple[int, int] | tuple[None, None]:
-    """Return width and height, where the file has them under one of their usual names."""
-    for names in (("image_width", "image_height"), ("width", "height"), ("imageWidth", "imageHeight")):
-        if all(name in tree for name in names):
-            return file.pixels(names[0], tree[names[0]])[0], file.pixels(names[1], tree[names[1]])[0]
-    for name in ("image_size", "imageSize", "size"):
-        if name in tree:
-            width, height = file.pixels(name, tree[name], 2)
-            return width, height
-    return None, None
-
-
-def _rename(file: TextFile, tree: Mapping[str, Node], names: Mapping[str, tuple[str, ...]]) -> Tree:
+def _rename(tree: Tree, names: Mapping[str, tuple[str, ...]]) -> Tree:
     """Return the matrices under the keys of `names`, whichever of the names that these list they have in the file."""
     found: Tree = {}
     for key, aliases in names.items():
         present = [alias for alias in aliases if alias in tree]
         if len(present) > 1:
-            raise file.error(f"{' and '.join(present)} mean the same. Remove one.", tree[present[1]].line)
+            raise tree[present[1]].error(f"{' and '.join(present)} mean the same. Remove one.")
         if present:
             found[key] = tree[present[0]]
     return found
@@ -213,16 +161,16 @@ def read_opencv(file: TextFile, tree: Tree, unit: str | None, size: tuple[int, i
 
     Lengths are in the unit of the chessboard's squares, which the file does not give.
     """
-    found = _rename(file, tree, OPENCV_NAMES)
-    width, height = _image_size(file, tree)
+    found = _rename(tree, OPENCV_NAMES)
+    width, height = image_size(tree)
     if width is None and size is not None:
         width, height = size
-    cameras = _matrices(file, found, ("K1", "D1", "K2", "D2"))
-    rotations = _matrices(file, found, ("R1", "R2"))
-    projections = _matrices(file, found, ("P1", "P2"))
+    cameras = _matrices(found, "K1", "D1", "K2", "D2")
+    rotations = _matrices(found, "R1", "R2")
+    projections = _matrices(found, "P1", "P2")
     if projections is None and rotations is None and "Q" not in found and cameras and "R" in found and "T" in found:
         rotations, projections = _rectify(file, found, cameras, width, height)
-    q = _matrix(file, "Q", found["Q"], (4, 4)) if "Q" in found else None
+    q = found["Q"].matrix((4, 4)) if "Q" in found else None
     if projections is not None:
         line, (length, scale) = found["P2" if "P2" in found else "T"].line, projections[1][0, [3, 0]]
     elif q is not None:
@@ -244,28 +192,21 @@ def read_opencv(file: TextFile, tree: Tree, unit: str | None, size: tuple[int, i
         for name in ("fx", "cx", "cy", "baseline", "doffs"):
             ours, theirs = getattr(calibration, name), getattr(by_q, name)
             if abs(ours - theirs) > _Q_TOLERANCE * (calibration.baseline if name == "baseline" else calibration.fx):
-                raise file.error(
-                    f"Q has {name} = {theirs:g}, but P1 and P2 have {ours:g}: two calibrations are mixed.",
-                    found["Q"].line,
-                )
+                message = f"Q has {name} = {theirs:g}, but P1 and P2 have {ours:g}: two calibrations are mixed."
+                raise found["Q"].error(message)
     return calibration
 
 
-def _matrices(file: TextFile, found: Tree, keys: tuple[str, ...]) -> list[Matrix] | None:
+def _matrices(found: Tree, *keys: str) -> list[Matrix] | None:
     """Return several matrices if all are there, and none if none is; a part of them is an error."""
-    missing = [key for key in keys if key not in found]
-    if len(missing) == len(keys):
-        return None
-    if missing:
-        present = [key for key in keys if key in found]
-        message = f"{', '.join(present)} without {', '.join(missing)}: store the matrices of both views."
-        raise file.error(message, found[present[0]].line)
+    present = [key for key in keys if key in found]
+    if present and len(present) < len(keys):
+        missing = ", ".join(key for key in keys if key not in found)
+        raise found[present[0]].error(f"{', '.join(present)} without {missing}: store the matrices of both views.")
     return [
-        _vector(file, key, found[key], _DISTORTION_LENGTHS)
-        if key[0] == "D"
-        else _matrix(file, key, found[key], _SHAPES[key[0]])
-        for key in keys
-    ]
+        found[key].vector(*_DISTORTION_LENGTHS) if key[0] == "D" else found[key].matrix(_SHAPES[key[0]])
+        for key in present
+    ] or None
 
 
 def _rectify(
@@ -279,21 +220,17 @@ def _rectify(
             "The cameras before rectification are given without the size of their images. Add image_width and "
             "image_height, or P1 and P2, or pass the size."
         )
-    rotation = _matrix(file, "R", found["R"], (3, 3), (3, 1), (1, 3))
-    translation = _vector(file, "T", found["T"], (3,)).reshape(3, 1)
+    rotation = found["R"].matrix((3, 3), (3, 1), (1, 3))
+    translation = found["T"].vector(3).reshape(3, 1)
     if rotation.size == 3:  # a rotation vector
         rotation = np.asarray(cv2.Rodrigues(rotation.reshape(3, 1))[0], np.float64)
     if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-3 or np.linalg.det(rotation) < 0:
-        raise file.error("R is not a rotation.", found["R"].line)
+        raise found["R"].error("R is not a rotation.")
     k1, d1, k2, d2 = cameras
-    options: Any = {"flags": cv2.CALIB_ZERO_DISPARITY, "alpha": 0}
-    try:
-        given = cv2.stereoRectify(k1, d1, k2, d2, (width, height), rotation, translation, **options)[:4]
-    except cv2.error as error:
-        reason = " ".join(str(error).split())[-120:]
-        raise file.error(f"OpenCV cannot rectify these cameras ({reason}). Calibrate again.") from None
-    matrices = [np.asarray(each, np.float64) for each in given]
-    if not all(np.isfinite(each).all() for each in matrices):
+    rectify = partial(cv2.stereoRectify, flags=cv2.CALIB_ZERO_DISPARITY, alpha=0)
+    given = call_opencv(rectify, k1, d1, k2, d2, (width, height), rotation, translation) or ()
+    matrices = [np.asarray(each, np.float64) for each in given[:4]]
+    if not matrices or not all(np.isfinite(each).all() for each in matrices):
         raise file.error("OpenCV cannot rectify these cameras. Calibrate again.")
     return matrices[:2], matrices[2:]
 
@@ -318,7 +255,7 @@ def is_ros(tree: Tree) -> bool:
 
 def read_ros(files: list[TextFile], trees: list[Tree]) -> Calibration:
     """Read the left and the right camera; ``P`` is what a rectified pair needs."""
-    sizes = [_image_size(file, tree) for file, tree in zip(files, trees, strict=True)]
+    sizes = [image_size(tree) for file, tree in zip(files, trees, strict=True)]
     if sizes[0] != sizes[1]:
         raise files[1].error(
             f"The images are {sizes[1][0]} x {sizes[1][1]} px, but those of {files[0].shown} are {sizes[0][0]} x "
@@ -326,16 +263,16 @@ def read_ros(files: list[TextFile], trees: list[Tree]) -> Calibration:
         )
     projections, cameras = [], []
     for file, tree in zip(files, trees, strict=True):
-        found = _rename(file, tree, _ROS_NAMES)
+        found = _rename(tree, _ROS_NAMES)
         model = str(tree["distortion_model"].value) if "distortion_model" in tree else ""
         has_camera = model in _ROS_MODELS and "D" in found
         for key in ("P", "K", "R") if has_camera else ("P",):
             if key not in found:
                 raise file.error(f"There is none of {', '.join(_ROS_NAMES[key])}.")
-        projections.append(_matrix(file, "P", found["P"], (3, 4)))
+        projections.append(found["P"].matrix((3, 4)))
         if has_camera:
-            distortion = _vector(file, "D", found["D"], _ROS_MODELS[model])
-            matrix, rotation = (_matrix(file, key, found[key], (3, 3)) for key in ("K", "R"))
+            distortion = found["D"].vector(*_ROS_MODELS[model])
+            matrix, rotation = (found[key].matrix((3, 3)) for key in ("K", "R"))
             cameras.append(Camera(matrix, distortion, rotation, projections[-1]))
     width, height = sizes[0]
     rig = Rig(cameras[0], cameras[1], width, height) if len(cameras) == 2 else None

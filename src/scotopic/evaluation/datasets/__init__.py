@@ -1,30 +1,17 @@
 """Data sets, each read from the layout in which it is published, all giving one kind of scene."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.datasets import eth3d, instereo2k, kitti2015, middlebury2006, middlebury2014, own_folder
-from scotopic.evaluation.datasets.layout import DatasetKind, Place
+from scotopic.evaluation.datasets.files import Place
+from scotopic.evaluation.datasets.kinds import DATASETS, DatasetKind
 from scotopic.evaluation.protocol import at_scale, check_scale
 from scotopic.evaluation.scene import Scene
 
 __all__ = ["DATASETS", "Dataset", "DatasetKind", "open_dataset"]
-
-#: The data sets that can be opened, each with its title, the scale of its protocol and its layout in words.
-DATASETS: Mapping[str, DatasetKind] = {
-    "middlebury2014": middlebury2014.KIND,
-    "middlebury2005": middlebury2006.KIND_2005,
-    "middlebury2006": middlebury2006.KIND_2006,
-    "instereo2k": instereo2k.KIND,
-    "eth3d": eth3d.KIND,
-    "kitti2015": kitti2015.KIND,
-    "folder": own_folder.KIND,
-}
 
 _MOST_SHOWN = 6
 
@@ -67,6 +54,10 @@ def open_dataset(
 ) -> Dataset:
     """Find the scenes of a data set in a folder, without reading them.
 
+    Raises :class:`InputError` if the folder is missing, cannot be read, or holds no scene of this kind; the message
+    gives the layout. Raises :class:`SettingsError` if `kind` or `size` is unknown, or `scale` is not a share of full
+    size.
+
     Parameters
     ----------
     kind : str
@@ -78,13 +69,6 @@ def open_dataset(
     size : str, optional
         Size on disk (``"full"``, ``"half"``, ``"third"``, ``"quarter"``, as the data set is published), if the folder
         does not tell it or holds several.
-
-    Raises
-    ------
-    InputError
-        The folder is missing, cannot be read, or holds no scene of this kind; the message gives the layout.
-    SettingsError
-        `kind` or `size` is unknown, or `scale` is not a share of full size.
     """
     if kind not in DATASETS:
         raise SettingsError(f"The data set {kind!r} is unknown. Choose one of {', '.join(DATASETS)}.")

@@ -1,8 +1,8 @@
-"""The files of a scene: images, true disparities, masks and calibrations, each checked against the left image."""
-
-from __future__ import annotations
+"""Where scenes lie, and their files: images, truth, masks and calibrations, each checked against the left image."""
 
 import os
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,51 @@ Image = NDArray[np.float32]
 LEFT_RIGHT_TOLERANCE = 1.0
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where one scene lies."""
+
+    name: str  #: unique in its data set
+    folder: Path  #: of its files (KITTI: of the folders of all scenes)
+    size: float | None = 1.0  #: size on disk over full size; ``None`` if only the images can tell
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted, without hidden ones; raise :class:`InputError` if it cannot be read."""
+    try:
+        return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise InputError(
+            f"The data folder {str(folder)!r} cannot be listed: {error.strerror or error}. Check the path and its "
+            "permissions."
+        ) from error
+
+
+def scene_folders(folder: Path, files: Collection[str]) -> list[Path]:
+    """Return the folders that hold a scene each, sorted: `folder` itself, or those in it.
+
+    One of the `files` of a scene is enough: a scene of which others are missing is a broken scene, which is named when
+    it is loaded, not skipped. So is an empty folder beside scenes.
+    """
+    inside = subfolders(folder)
+    if _holds_any(folder, files):
+        return [folder]
+    scenes = [entry for entry in inside if _holds_any(entry, files)]
+    empty = [entry for entry in inside if _is_empty(entry)]
+    return sorted(scenes + empty) if scenes else []
+
+
+def _holds_any(folder: Path, files: Collection[str]) -> bool:
+    return any(os.path.exists(folder / file) for file in files)
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return next(folder.iterdir(), None) is None
+    except OSError:  # it may not be read, which is the same here
+        return True
+
+
 def read_pair(left: Path, right: Path) -> tuple[Image, Image]:
     """Read both views, float32 ``H x W x C`` in [0, 1]; raise :class:`InputError` unless they have one shape."""
     images = as_image(left, str(left)), as_image(right, str(right))
@@ -39,10 +84,7 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
     From a PFM file, in which unknown is +inf or NaN, or from a gray PNG file, in which it is 0 and other values are
     disparity x `divisor`. A PNG file with other `bits` would be another map, made for viewing.
 
-    Raises
-    ------
-    InputError
-        The file is missing or broken, has another type, or another size than the image.
+    Raises :class:`InputError` if the file is missing or broken, has another type, or another size than the image.
     """
     values = _read_map(path, image)
     if path.suffix == ".pfm":
@@ -55,28 +97,14 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
     return np.where(values == 0, np.float32(np.nan), values.astype(np.float32) / np.float32(divisor))
 
 
-def find_visible(
-    folder: Path,
-    left: Image,
-    right: Image,
-    truth: Image,
-    *right_truths: str,
-    divisor: float = KITTI_SCALE,
-    bits: int = 16,
-) -> NDArray[np.bool_] | None:
-    """Return where both views see a point: by the mask of Middlebury and ETH3D, else by a truth of the right view.
-
-    In ``mask0nocc.png`` 255 is visible in both views, 128 occluded, 0 unknown. `right_truths` are the names that a
-    truth of the right view may have, to be read as by :func:`read_truth`. Returns None if there are none of these
-    files.
-    """
-    mask, other = folder / "mask0nocc.png", first_existing(folder, *right_truths)
-    if mask.exists():
-        values = _read_map(mask, left)
-        if values.dtype != np.uint8:
-            raise InputError(f"{str(mask)!r} holds {values.dtype} values instead of 8 bits (255, 128 or 0).")
-        return np.asarray(values == 255)
-    return None if other is None else visible_in_both(truth, read_truth(other, right, divisor, bits))
+def read_visible(path: Path, image: Image) -> NDArray[np.bool_] | None:
+    """Read the mask of Middlebury and ETH3D: 255 is visible in both views, 128 occluded, 0 unknown."""
+    if not path.exists():
+        return None
+    values = _read_map(path, image)
+    if values.dtype != np.uint8:
+        raise InputError(f"{str(path)!r} holds {values.dtype} values instead of 8 bits (255, 128 or 0).")
+    return np.asarray(values == 255)
 
 
 def visible_in_both(left: Image, right: Image) -> NDArray[np.bool_]:

@@ -15,8 +15,6 @@ spec                         what it is
 ===========================  ========================================================================================
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from scotopic.errors import SettingsError

@@ -9,8 +9,6 @@
    costs over the best one at least two pixels away. Among the pixels kept it ranks by the margin alone.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

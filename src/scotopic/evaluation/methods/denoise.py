@@ -5,8 +5,6 @@ At the paper's noise (alpha 2, sigma 2; standard deviation about 0.44) non-local
 levels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

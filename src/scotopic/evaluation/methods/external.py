@@ -9,8 +9,6 @@ Without one all pixels are equally certain, and the risk-coverage curve is flat.
 Maps are scored as they are. Answers outside the range of candidates stay: dropping them would flatter the method.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

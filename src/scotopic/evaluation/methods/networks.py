@@ -26,8 +26,6 @@ depth ``1 / d``, 0 where there is none, and gives depth back; its confidence is 
 outside the range of candidates stay: dropping them would flatter the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -13,8 +13,6 @@ OpenCV gives no answer in the first ``numDisparities`` columns. They are left as
 left of their edge brings answers there, but wrong ones.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ The paper's ablations change the matching only, and nearly all the time goes int
 pair are kept, and a method that reuses them counts the seconds that they took as its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from functools import partial

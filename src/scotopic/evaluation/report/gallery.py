@@ -1,7 +1,5 @@
 """The pictures: noisy input, truth, and what each method made of it, in one color scale for each scene."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page: one HTML file with everything in it, readable on a desk and on a phone. ``page.html`` is its template."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable, Sequence

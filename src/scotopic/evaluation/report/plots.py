@@ -1,7 +1,5 @@
 """The plots, as data that the page hands to plotly: one line for each method, in one color throughout."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass

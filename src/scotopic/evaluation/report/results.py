@@ -1,7 +1,5 @@
 """The records of a folder, sorted and summarized."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

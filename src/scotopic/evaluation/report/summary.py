@@ -6,8 +6,6 @@ pixels as the reference method answers on the same scene, noise and seed, and it
 risk-coverage curve. A *run* is a scene with a noise seed.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -263,14 +261,11 @@ def variants(methods: Sequence[str]) -> dict[str, list[str]]:
 def paired_difference(group: Group, method: str, base: str, window: int, name: str) -> Figure | None:
     """Return by how much a figure of a method differs from another's, over the runs that both have."""
     mine, others = (
-        {
-            run: value
-            for run, record in group.scored(each).items()
-            if (value := own_figures(record, window).get(name)) is not None
-        }
+        {run: own_figures(record, window).get(name) for run, record in group.scored(each).items()}
         for each in (method, base)
     )
-    return average({run: value - others[run] for run, value in mine.items() if run in others})
+    pairs = [(run, value, others.get(run)) for run, value in mine.items()]
+    return average({run: value - other for run, value, other in pairs if value is not None and other is not None})
 
 
 def reported_rows(group: Group, window: int) -> list[Row]:

@@ -1,7 +1,5 @@
 """Numbers and names as a person reads them, the same in every table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scotopic.evaluation.datasets import DATASETS

@@ -1,7 +1,5 @@
 """Writing the report: the page, and the same numbers for other programs as JSON, CSV and LaTeX."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

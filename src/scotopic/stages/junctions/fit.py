@@ -77,15 +77,15 @@ def fit_fields(
 ) -> list[Junctions[Array]]:
     """Fit a field of junctions to each of several images of one size, side by side."""
     planes = to_planes(backend, images, settings)
-    fit = _fit_tiles(backend, planes, settings, progress)
+    parameters, color_map = _fit_tiles(backend, planes, settings, progress)
     # The colors of the last step lean on the global color map before it, with their full weight by then.
     lean = settings.color_weight if settings.refine_steps else 0.0
-    earlier = _enlarge(backend, fit.color_map, settings.binning) if lean else planes
-    boundaries, colors = backend.draw_maps(planes, fit.parameters, earlier, lean, settings)
+    earlier = _enlarge(backend, color_map, settings.binning) if lean else planes
+    boundaries, colors = backend.draw_maps(planes, parameters, earlier, lean, settings)
     height, width, _ = images[0].shape
     return [
         Junctions(
-            fit.parameters[view],
+            parameters[view],
             backend.contiguous(boundaries[view, :height, :width]),
             _crop_to_image(backend, colors[view], height, width),
             settings,
@@ -149,16 +149,13 @@ def _enlarge(backend: Backend[Array], planes: Array, binning: int) -> Array:
     return backend.xp.repeat(backend.xp.repeat(planes, binning, axis=2), binning, axis=3)
 
 
-@dataclass
-class _Fit(Generic[Array]):
-    """Parameters, and the global color maps ``G`` with which the last step computed its colors (binned)."""
+def _fit_tiles(
+    backend: Backend[Array], planes: Array, settings: JunctionSettings, report: Share
+) -> tuple[Array, Array]:
+    """Fit the whole grid, tile by tile. Without refinement patches are independent and tiles change nothing.
 
-    parameters: Array
-    color_map: Array
-
-
-def _fit_tiles(backend: Backend[Array], planes: Array, settings: JunctionSettings, report: Share) -> _Fit[Array]:
-    """Fit the whole grid, tile by tile. Without refinement patches are independent and tiles change nothing."""
+    Return the parameters, and the global color maps ``G`` with which the last step computed its colors (binned).
+    """
     small = bin_planes(backend, planes, settings.binning) if settings.binning > 1 else planes
     size, stride = settings.patch_size // settings.binning, settings.stride // settings.binning
     rows, columns = ((length - size) // stride + 1 for length in small.shape[2:])
@@ -166,32 +163,24 @@ def _fit_tiles(backend: Backend[Array], planes: Array, settings: JunctionSetting
     tiles = [(r, c) for r in spans(rows, settings.tile, margin) for c in spans(columns, settings.tile, margin)]
     if len(tiles) == 1:
         return _fit(backend.new_fit(small, settings), settings, report)
-    parameters = backend.asarray(np.zeros((len(small), rows, columns, 5)))
-    whole = _Fit(parameters, backend.xp.zeros_like(small))
+    parameters, color_map = backend.asarray(np.zeros((len(small), rows, columns, 5))), backend.xp.zeros_like(small)
     for k, (r, c) in enumerate(tiles):
-        window = small[
-            ..., r.first * stride : (r.last - 1) * stride + size, c.first * stride : (c.last - 1) * stride + size
-        ]
-        part = _fit(backend.new_fit(window, settings), settings, partial(_report_tile, report, k, len(tiles)))
-        whole.parameters[:, r.start : r.stop, c.start : c.stop] = part.parameters[
-            :, r.start - r.first : r.stop - r.first, c.start - c.first : c.stop - c.first
-        ]
+        down, across = (slice(each.first * stride, (each.last - 1) * stride + size) for each in (r, c))
+        field = backend.new_fit(small[..., down, across], settings)
+        found, colors = _fit(field, settings, partial(_report_tile, report, k, len(tiles)))
+        kept_rows, kept_columns = (slice(each.start - each.first, each.stop - each.first) for each in (r, c))
+        parameters[:, r.start : r.stop, c.start : c.stop] = found[:, kept_rows, kept_columns]
         # From the first kept patch to the end of the window; the next tile overwrites what lies beyond this one.
-        top, left = (r.start - r.first) * stride, (c.start - c.first) * stride
-        source = part.color_map[..., top:, left:]
-        whole.color_map[
-            ...,
-            r.start * stride : r.start * stride + source.shape[-2],
-            c.start * stride : c.start * stride + source.shape[-1],
-        ] = source
-    return whole
+        colors = colors[..., kept_rows.start * stride :, kept_columns.start * stride :]
+        color_map[..., r.start * stride : down.stop, c.start * stride : across.stop] = colors
+    return parameters, color_map
 
 
 def _report_tile(report: Share, tile: int, tiles: int, share: float) -> None:
     report((tile + share) / tiles)
 
 
-def _fit(field: JunctionFit[Array], settings: JunctionSettings, report: Share) -> _Fit[Array]:
+def _fit(field: JunctionFit[Array], settings: JunctionSettings, report: Share) -> tuple[Array, Array]:
     """Run the schedule on one tile: search steps until nothing moves, then refinement with rising weights."""
     # A search step costs about as much as 60 gradient steps; the first phase about as much as 2.5 of them.
     searches = settings.refine_steps // settings.search_every
@@ -207,7 +196,7 @@ def _fit(field: JunctionFit[Array], settings: JunctionSettings, report: Share) -
             break
 
     if settings.refine_steps == 0:
-        return _Fit(field.parameters, field.color_map)
+        return field.parameters, field.color_map
 
     adam_count = 0
     field.rebuild(0, 0.0, 0.0)
@@ -226,4 +215,4 @@ def _fit(field: JunctionFit[Array], settings: JunctionSettings, report: Share) -
             done += 1 / 60
         if step % 10 == 0:
             report(min(done / effort, 1.0))
-    return _Fit(field.parameters, field.color_map)
+    return field.parameters, field.color_map

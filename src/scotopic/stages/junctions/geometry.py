@@ -7,8 +7,6 @@ A patch has ``R x R`` pixels over ``linspace(-1, 1, R)`` and five parameters ``(
 angles and a vertex. Arrays of parameters have shape ``(..., 5)``; what is computed per pixel, ``(..., R, R)``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

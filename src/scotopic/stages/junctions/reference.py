@@ -4,8 +4,6 @@ The kernels of the backends have the same steps fused and fast; tests hold them 
 ``(H, W, C)`` and ``(H, W)`` here, of a size that whole patches cover; parameters are ``(rows, columns, 5)``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scotopic.constants import ADAM_BETAS, ADAM_EPSILON, ADAM_GAINS
@@ -24,10 +22,8 @@ from scotopic.stages.junctions.geometry import (
 
 def cut_patches(image: Array, settings: JunctionSettings) -> Array:
     """Return the patches of an image or map, ``(rows, columns, R, R[, C])``."""
-    window = (settings.patch_size, settings.patch_size)
-    patches = np.lib.stride_tricks.sliding_window_view(image, window, axis=(0, 1))[
-        :: settings.stride, :: settings.stride
-    ]
+    size, stride = settings.patch_size, settings.stride
+    patches = np.lib.stride_tricks.sliding_window_view(image, (size, size), axis=(0, 1))[::stride, ::stride]
     return np.moveaxis(patches, 2, -1) if image.ndim == 3 else patches
 
 
@@ -37,9 +33,7 @@ def mean_of_patches(patches: Array, settings: JunctionSettings) -> Array:
     height, width = ((count - 1) * settings.stride + size for count in (rows, columns))
     total, count = np.zeros((height, width, *patches.shape[4:])), np.zeros((height, width))
     for i, j in np.ndindex(rows, columns):
-        place = np.s_[
-            i * settings.stride : i * settings.stride + size, j * settings.stride : j * settings.stride + size
-        ]
+        place = tuple(slice(k * settings.stride, k * settings.stride + size) for k in (i, j))
         total[place] += patches[i, j]
         count[place] += 1
     return total / (count[..., None] if total.ndim == 3 else count)
@@ -53,10 +47,7 @@ def global_maps(
     u = wedges(d13, d42)
     lean = None if color_map is None else cut_patches(color_map, settings)
     colors = wedge_colors(u, cut_patches(image, settings), lean, color_weight)
-    return (
-        mean_of_patches(boundary(d13, d42), settings),
-        mean_of_patches(reconstruction(u, colors), settings),
-    )
+    return mean_of_patches(boundary(d13, d42), settings), mean_of_patches(reconstruction(u, colors), settings)
 
 
 def search_step(
