@@ -182,8 +182,9 @@ class ResolutionSettings(Part):
     """Which sizes images are matched at (:mod:`scotopic.stages.resolution`)."""
 
     full_size_snr: float = setting(
-        1.0, "do without denoising where the finest band's median signal-to-noise ratio is above this", low=0
+        3.0, "do without denoising where the finest band's median signal-to-noise ratio is above this", low=0
     )
+    light_quantile: float = setting(0.02, "quantile of the local energy that counts as noise in those ratios", high=1)
     max_cells: int = setting(
         2**26, "halve images until the volume has at most this many cells; bounds the memory", 1, 2**40, public=True
     )
@@ -244,7 +245,8 @@ class FineSettings(Part):
     fine_window: float = setting(1.0, "window of the fine costs")
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=4, high=32)
     coarse_decay: float = setting(5.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
-    edge_contrast: float = setting(0.015, "difference of neighboring pixels, white being 1, that halves P2")
+    fine_p2: int = setting(1600, "P2 where pixels can be relied on without denoising", low=1, high=1_000_000)
+    edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
     edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)
     fine_reach: float = setting(1.5, "reach of the score's geometric mean")
     fine_tau: float = setting(0.7, "largest jump of disparity within a local plane")

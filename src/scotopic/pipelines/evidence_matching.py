@@ -32,6 +32,7 @@ from scotopic.stages.resolution import (
     measure_snr,
     relax_for_snr,
     settings_for_fine,
+    settings_for_light,
     shrink_pair,
 )
 from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
@@ -84,7 +85,7 @@ def match_evidence(
         score = smooth_score(backend, weights, small.score)
         for _ in range(small.surfaces.surface_passes):
             surface = fit_planes(backend, left, weights, small.surfaces.wide, spacing=2 * SPACING // factor)
-            left = solve_along(backend, volume, spread, small, evidence.penalties[0], surface)
+            left = solve_along(backend, volume, spread, small, surface)
         del evidence, volume
         is_consistent = difference <= settings.matching.left_right_threshold
         merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
@@ -147,6 +148,7 @@ def gather_evidence(
     pair, small = shrink_pair(backend, pair, settings_for_fine(settings), sizes.fine)
     views = pair.left, pair.right
     if not light.shows_pixels:
+        pair = detect_correlated_noise(backend, pair, settings_for_light(small))
         denoising = replace(small.denoising, group_share=1.0, group_reach=small.fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, small.channels)
         views = pair.left_colors, pair.right_colors
@@ -156,6 +158,8 @@ def gather_evidence(
     weight, ratio = 1 / (1 + fine.coarse_decay * light.band_snr), sizes.coarse // sizes.fine
     add_coarse_volume(backend, volume, disparities, coarse, coarse_disparities, ratio, weight)
     contrast = max(fine.edge_contrast, fine.edge_noise * sigma)
+    if light.shows_pixels:
+        small = replace(small, matching=replace(small.matching, p2=fine.fine_p2))
     p1, p2 = small.matching.p1, small.matching.p2
     left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)
     return Evidence(volume, (left, right), small, sizes.fine)

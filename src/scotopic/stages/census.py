@@ -8,8 +8,8 @@ pixels around it, none of which counts for more than its sign::
     c_k(x) = tanh((I(x + o_k) - I(x)) / scale)
     cost(x, d) = mean over k of |c_k(x) - c'_k(x - d)|
 
-``I`` is the mean of the channels, and the offsets ``o_k`` are every other pixel of a 7 x 7 square. (With hard signs and
-a Hamming distance this is the census transform of Zabih and Woodfill, 1994.) Gain and offset of a view change nothing,
+``I`` is the mean of the channels, and the offsets ``o_k`` are those of a 7 x 7 square. (With hard signs and a Hamming
+distance this is the census transform of Zabih and Woodfill, 1994.) Gain and offset of a view change nothing,
 so that views of unequal exposure are compared as well as equal ones. ``scale`` is a contrast that edges exceed and
 noise does not.
 
@@ -36,9 +36,9 @@ STEPS = 127  #: that 1 is divided into, so that a feature fits into a byte
 
 
 def census_offsets(radius: int = RADIUS) -> list[tuple[int, int]]:
-    """Return every other offset of a square, without its middle: rows and columns."""
+    """Return the offsets of a square, rows and columns, without its middle."""
     reach = range(-radius, radius + 1)
-    return [(i, j) for i in reach for j in reach if (i + j) % 2 == 0 and (i, j) != (0, 0)]
+    return [(i, j) for i in reach for j in reach if (i, j) != (0, 0)]
 
 
 def census(backend: Backend[Array], image: Array, scale: float) -> Array:

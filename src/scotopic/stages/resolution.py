@@ -3,9 +3,9 @@
 In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. In good
 light fine evidence at full size is added (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are measured.
 That of the images at half size, along the axis of their colors that has most signal, decides on the fine evidence
-(:func:`measure_snr`): it is about 0.1 at two photons, 1 to 4 at 64, 3 to 50 on clean pictures. That of the finest band
+(:func:`measure_snr`): it is about 0.1 at two photons, 1 to 5 at 64, above 50 on clean pictures. That of the finest band
 at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be relied on: it
-is below 0.5 up to 64 photons and 2 to 12 on clean pictures. Where it is low, images are denoised first.
+is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low, images are denoised first.
 
 Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing; above a ratio
 ``q`` of 1 it says something: lengths then fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and
@@ -55,7 +55,7 @@ def measure_light(
     left, right = images
     size = max(2, _smallest_size(left.shape[:2], settings))
     half, small = shrink_pair(backend, Pair(left, right, left, right, variance), settings, size)
-    snr = measure_snr(backend, detect_correlated_noise(backend, half, small), small)
+    snr = measure_snr(backend, detect_correlated_noise(backend, half, settings_for_light(small)), small)
     band_snr = measure_band_snr(backend, left, variance, settings)
     shows_pixels = band_snr > settings.resolution.full_size_snr
     return Light(snr, band_snr, snr > settings.fine.fine_snr, shows_pixels)
@@ -83,7 +83,7 @@ def measure_band_snr(
     fine = band(backend, image, scale, 2.0)
     noise = variance * band_kernel(scale, 2.0)[0]
     local = backend.blur(energy(backend, fine) / fine.shape[2], 6 * scale)
-    quiet = backend.quantile(local, settings.noise.quiet_quantile)
+    quiet = backend.quantile(local, settings.resolution.light_quantile)
     if quiet > settings.noise.correlated_factor * noise:
         noise = quiet
     return max(backend.quantile(local, 0.5) / noise - 1, 0.0)
@@ -127,6 +127,12 @@ def measure_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMa
     variances, _ = principal_axes(backend, left, right)
     snr = max(float(variances[-1]) / pair.variance - 1, 0.0)
     return min(snr, settings.resolution.max_snr)
+
+
+def settings_for_light(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
+    """Return the settings with which noise is told from texture: textured pictures have few quiet places."""
+    quietest = replace(settings.noise, quiet_quantile=settings.resolution.light_quantile)
+    return replace(settings, noise=quietest)
 
 
 def settings_for_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:

@@ -101,7 +101,6 @@ def solve_along(
     volume: Array,
     spread: float,
     settings: EvidenceMatchingSettings,
-    penalties: Array,
     surface: Array,
 ) -> Array:
     """Return the left view's disparity, solved along a surface, ``(H, W)``; the other arguments as above."""
@@ -109,6 +108,7 @@ def solve_along(
     # As many candidates as there are, the surface in their middle.
     start = xp.floor(surface + 0.5) - candidates // 2
     costs = backend.quantize_costs_along(volume, spread / settings.volume.cost_steps, MAX_COST, start - first)
+    penalties = uniform_penalties(backend, costs, settings.matching.p2)
     totals = backend.aggregate(costs, penalties, settings.matching.p1)
     best, _ = backend.select(totals)
     return xp.clip(start + subpixel_minimum(backend, totals, best, 0), min=first, max=first + candidates - 1)
