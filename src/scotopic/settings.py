@@ -380,7 +380,7 @@ PRESETS: dict[str, Settings] = {
     "paper": JunctionMatchingSettings("paper"),
     "fast": JunctionMatchingSettings("fast", _FEW_STEPS),
     # P1 = 1.625 and P2 = 32.5 in units of the volume's spread, in steps of 1/32 of it.
-    "best": EvidenceMatchingSettings("best", _FEW_STEPS, MatchingSettings(p1=52, p2=1040, min_confidence=0.3)),
+    "best": EvidenceMatchingSettings("best", _FEW_STEPS, MatchingSettings(p1=52, p2=1040, min_confidence=0.5)),
 }
 
 #: Names of settings in earlier versions.

@@ -18,8 +18,17 @@ from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings
 from scotopic.stages.census import add_coarse_volume, census_scale, fine_volume
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
-from scotopic.stages.confidence import UNSEEN, calibrate, keep_confident, smooth_score, weigh_margin
-from scotopic.stages.consistency import fill_occlusions, lr_difference, merge_views
+from scotopic.stages.confidence import (
+    BESIDE,
+    UNSEEN,
+    calibrate,
+    choose_calibration,
+    keep_confident,
+    measure_jumps,
+    smooth_score,
+    weigh_margin,
+)
+from scotopic.stages.consistency import fill_occlusions, is_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
 from scotopic.stages.evidence_volume import build_volume, measure_spread
 from scotopic.stages.junctions.fit import Junctions, fit_fields
@@ -87,7 +96,8 @@ def match_evidence(
             surface = fit_planes(backend, left, weights, small.surfaces.wide, spacing=2 * SPACING // factor)
             left = solve_along(backend, volume, spread, small, surface)
         del evidence, volume
-        is_consistent = difference <= settings.matching.left_right_threshold
+        threshold = settings.matching.left_right_threshold
+        is_consistent, hidden = difference <= threshold, is_hidden(backend, left, right, threshold)
         merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
         merged = fit_planes(backend, merged, weights * is_consistent, small.surfaces.local)
 
@@ -96,9 +106,11 @@ def match_evidence(
         dense, right = (
             backend.xp.clip(full(each * factor), min=disparities[0], max=disparities[-1]) for each in (merged, right)
         )
-        confidence = calibrate(full(score), spread)
+        farther, nearer = measure_jumps(backend, merged * factor, BESIDE // factor)
+        confidence = full(calibrate(backend, score, farther, nearer, choose_calibration(light)))
         difference = full(backend.xp.clip(difference, min=0, max=UNSEEN)) * factor
-        disparity, reason = keep_confident(backend, dense, confidence, difference, settings.matching)
+        hidden = full(backend.xp.astype(hidden, backend.xp.float32)) > 0.5
+        disparity, reason = keep_confident(backend, dense, confidence, difference, hidden, images[0], settings.matching)
 
     return Match.from_arrays(
         settings,

@@ -34,6 +34,8 @@ class Reason(IntEnum):
     OUT_OF_VIEW = 3  #: the views disagree, and the partner would lie outside the right image
     NO_STRUCTURE_RIGHT = 4  #: no boundary at the partner in the right view (only with ``mask_right``)
     AMBIGUOUS = 5  #: confidence below ``min_confidence``
+    OCCLUDED = 6  #: the views disagree, and something nearer hides the pixel from the right view
+    SATURATED = 7  #: confidence below ``min_confidence`` where the left image is white
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,12 @@ def lr_difference(backend: Backend[Array], left: Array, right: Array) -> Array:
     is_outside = landing.is_outside | (landing.column == 0) | (landing.column == last)
     difference = backend.xp.abs(left - sample_right(backend, right, landing))
     return backend.xp.where(is_outside & (left != 0), float("inf"), difference)
+
+
+def is_hidden(backend: Backend[Array], left: Array, right: Array, threshold: float) -> Array:
+    """Return where the right view sees something nearer than the left pixel, by more than the threshold."""
+    hidden: Array = sample_right(backend, right, land(backend, left)) - left > threshold
+    return hidden
 
 
 def merge_views(backend: Backend[Array], left: Array, right: Array) -> Array:
