@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 import scotopic
 from scotopic.backends.device import to_numpy
 from scotopic.evaluation.benchmark import list_scenes, open_part
-from scotopic.evaluation.noise import record_scene
 from scotopic.evaluation.plan import load_plan
+from scotopic.evaluation.protocol import record_scene
 from scotopic.pipelines import evidence_matching
 from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, LARGEST_JUMP, ConfidenceCalibration
 
