@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.datasets import eth3d, instereo2k, kitti2015, middlebury2006, middlebury2014, own_folder
+from scotopic.evaluation.datasets import (
+    eth3d,
+    instereo2k,
+    kitti2015,
+    middlebury2006,
+    middlebury2014,
+    night,
+    own_folder,
+)
 from scotopic.evaluation.datasets.layout import DatasetKind, Place
 from scotopic.evaluation.protocol import at_scale, check_scale
 from scotopic.evaluation.scene import Scene
@@ -23,6 +31,7 @@ DATASETS: Mapping[str, DatasetKind] = {
     "instereo2k": instereo2k.KIND,
     "eth3d": eth3d.KIND,
     "kitti2015": kitti2015.KIND,
+    "night": night.KIND,
     "folder": own_folder.KIND,
 }
 

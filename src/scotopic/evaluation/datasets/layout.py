@@ -36,6 +36,9 @@ class DatasetKind:
     read: Callable[[Place], Recording]  #: reads one scene as it lies on disk
     #: Names of the sizes in which the data set is published, each with its share of full size.
     sizes: Mapping[str, float] = field(default_factory=lambda: {"full": 1.0})
+    is_clean: bool = True  #: whether the noise of its images can be neglected
+    #: Whether truth is a few points: those are then scored alone, and coverage is the share of them that is answered.
+    has_sparse_truth: bool = False
 
 
 def subfolders(folder: Path) -> list[Path]:

@@ -49,4 +49,5 @@ KIND = DatasetKind(
     ),
     find=find_scenes(*(view + suffix for pair in _PAIRS for view in pair for suffix in _SUFFIXES)),
     read=read,
+    is_clean=False,
 )
