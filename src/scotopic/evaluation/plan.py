@@ -41,7 +41,7 @@ _PLAN_CHECKS: dict[str, toml.Check] = {
     "max_disparity": toml.whole(1, 65536),
     "matched_to": toml.TEXT,
     "coverages": (
-        lambda value: value == () or toml.list_of(toml.POSITIVE)[0](value) and max(value) <= 100,
+        lambda value: value == () or (toml.list_of(toml.POSITIVE)[0](value) and max(value) <= 100),
         "a list, each a percentage above 0",
     ),
 }
@@ -54,7 +54,7 @@ class DatasetPlan:
     kind: str  #: a name in :data:`scotopic.evaluation.datasets.DATASETS`
     folders: tuple[str, ...]  #: where to look for it, in this order, relative to the root of the data
     more: tuple[str, ...] = ()  #: further folders with scenes of it; each may be missing
-    #: Names of those to use; empty for all; ``"tuning"`` or ``"checking"`` for a half of :mod:`scotopic.evaluation.split`
+    #: Names of those to use; empty for all; ``"tuning"`` or ``"checking"`` for a half of our split
     scenes: tuple[str, ...] | str = ()
     frames: tuple[int | str, ...] = ()  #: as for the plan, for this data set alone
     scale: float | None = None  #: size relative to full size; ``None`` for the protocol's
@@ -122,16 +122,16 @@ class Plan:
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def with_scenes(self, half: str) -> Plan:
-        """Return the plan for a half of the split, or for ``"all"`` scenes; data sets that are not split keep theirs."""
-        return replace(
-            self,
-            datasets=tuple(
-                replace(part, scenes=() if half == "all" else half)
-                if half == "all" or split_scenes(half, part.kind)
-                else part
-                for part in self.datasets
-            ),
+        """Return the plan for a half of the split or for ``"all"`` scenes; data sets that are not split stay."""
+        if half not in (*HALVES, "all"):
+            raise SettingsError(f"There are no scenes {half!r}. Choose {', '.join(HALVES)} or all.")
+        split = [half == "all" or bool(split_scenes(half, part.kind)) for part in self.datasets]
+        chosen = () if half == "all" else half
+        changed = (
+            replace(part, scenes=chosen) if is_split else part
+            for part, is_split in zip(self.datasets, split, strict=True)
         )
+        return replace(self, datasets=tuple(changed))
 
 
 def shipped_plans() -> list[str]:

@@ -10,8 +10,8 @@ spec                         what it is
 ``nlm|tv|wavelet+sgbm``      a denoiser on both views, then SGBM
 ``classical``                blur, windowed SSD, per-pixel SGM, left-right check; ``classical+subpixel`` refines it
 ``clean+sgbm``               SGBM on the clean pair: the ceiling, not a competitor
-``network:NAME``             a network whose recipe ships: ``hitnet``, ``ffdnet+hitnet``, ``mccnn+sgm``, and the denoisers
-                             ``ffdnet`` and ``bias-free-unet``, then SGBM; ``network:NAME=FOLDER`` says where its model is
+``network:NAME``             a network whose recipe ships: ``hitnet``, ``ffdnet+hitnet``, ``mccnn+sgm``; ``ffdnet`` and
+                             ``bias-free-unet``, then SGBM; ``network:NAME=FOLDER`` says where its model is
 ``onnx:FILE.toml``           a network exported to ONNX, by a recipe (:mod:`~scotopic.evaluation.methods.recipes`)
 ``external:NAME=DIR``        disparity maps made by anything (:mod:`~scotopic.evaluation.methods.external`)
 ===========================  ========================================================================================

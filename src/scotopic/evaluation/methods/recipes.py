@@ -169,14 +169,16 @@ def read_recipe(file: Path) -> Recipe:
     return _read(file, None)
 
 
-def _read(file: Path, folders: Sequence[Path] | None) -> Recipe:
-    """Read a recipe; its model is in one of the folders, or named relative to the file."""
+def _read(file: Path, folders: Sequence[Path] | None, must_be: str | None = None) -> Recipe:
+    """Read a recipe, of a certain kind; its model is in one of the folders, or named relative to the file."""
     what = f"The recipe {str(file)!r}"
     values = {"name": file.stem} | toml.read_toml(file, "The recipe")
     if values.get("channels") == "grey":  # as it was spelled before
         values["channels"] = "gray"
     toml.check_keys(what, values, list(_CHECKS), required=("model", "kind"))
     toml.check_values(what, values, _CHECKS)
+    if must_be is not None and values["kind"] != must_be:
+        raise SettingsError(f"{what} is of kind {values['kind']!r} instead of {must_be!r}.")
     _check_kind(what, values)
     chosen: dict[str, Any] = {
         key: tuple(map(float, value)) if isinstance(value, list) else value for key, value in values.items()
@@ -235,15 +237,11 @@ def _find_denoiser(what: str, file: Path, denoiser: str, folders: Sequence[Path]
         return denoiser
     try:
         if denoiser.endswith(".toml"):
-            found = read_recipe(file.parent / denoiser)
-        elif denoiser in shipped_recipes():
-            found = _read(RECIPES / f"{denoiser}.toml", folders or network_folders())
-        else:
-            known = ", ".join((*DENOISERS, *shipped_recipes()))
-            raise SettingsError(f"Denoisers are {known}, or a TOML file.")
+            return _read(file.parent / denoiser, None, "denoiser")
+        if denoiser in shipped_recipes():
+            return _read(RECIPES / f"{denoiser}.toml", folders or network_folders(), "denoiser")
+        known = ", ".join((*DENOISERS, *shipped_recipes()))
+        raise SettingsError(f"Denoisers are {known}, or a TOML file.")
     except ScotopicError as error:
         kind = InputError if isinstance(error, InputError) else SettingsError
         raise kind(f"{what}: 'denoiser' names {denoiser!r}, which cannot be used. {error}") from error
-    if found.kind != "denoiser":
-        raise SettingsError(f"{what}: 'denoiser' names {denoiser!r}, which is a network of kind {found.kind!r}.")
-    return found
