@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import error_line, run, succeed
 
 import scotopic
 from scotopic.errors import InputError, SettingsError
@@ -302,3 +303,16 @@ def test_records_hold_no_nan_but_null(data: Path, tmp_path: Path) -> None:
 
     for path in (tmp_path / "out" / "records").glob("*.json"):
         json.loads(path.read_text(), parse_constant=lambda constant: pytest.fail(f"found {constant}"))
+
+
+def test_the_command_changes_frames_and_scenes_of_a_plan(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="the report needs plotly: pip install 'scotopic[bench]'")
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    plan.write_text("title = 'mine'\nmethods = ['opencv:bm']\n[[datasets]]\nkind = 'folder'\nfolders = ['mine']\n")
+    given = ("benchmark", plan, "--data", data, "-o", out)
+
+    succeed(*given, "--frames", "2", "--frames", "clean", "--quiet")
+
+    assert {record.task.frames for record in records_of(out).values()} == {0, 2}
+    assert "tuning" in error_line(run(*given, "--scenes", "training"))
+    assert "frames" in error_line(run(*given, "--frames", "dark"))
