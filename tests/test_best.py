@@ -24,7 +24,8 @@ from scotopic.settings import (
     make_settings,
 )
 from scotopic.stages.channels import Pair
-from scotopic.stages.resolution import choose_size, shrink_pair
+from scotopic.stages.confidence import deviation_of
+from scotopic.stages.resolution import shrink_pair
 
 WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
 FEW: dict[str, Any] = {
@@ -75,11 +76,20 @@ def test_what_is_kept_is_what_is_sure_enough(found: Match) -> None:
     np.testing.assert_array_equal(np.isfinite(found.disparity), kept)
     np.testing.assert_array_equal(found.disparity[kept], found.disparity_all[kept])
     assert 0 <= found.confidence.min() <= found.confidence.max() <= 1
-    assert set(np.unique(found.reason[~kept])) <= {Reason.AMBIGUOUS, Reason.LEFT_RIGHT, Reason.OUT_OF_VIEW}
+    assert set(np.unique(found.reason[~kept])) <= {
+        Reason.AMBIGUOUS, Reason.LEFT_RIGHT, Reason.OUT_OF_VIEW, Reason.OCCLUDED, Reason.SATURATED
+    }  # fmt: skip
+
+
+def test_the_deviation_goes_with_the_confidence(found: Match) -> None:
+    np.testing.assert_array_equal(found.deviation, deviation_of(found.confidence))
+
+    assert found.deviation.shape == found.disparity.shape
+    assert found.deviation.dtype == np.float32
 
 
 def test_what_the_right_camera_does_not_see_is_out_of_view_at_any_size() -> None:
-    for size in ({"full_size_snr": 1e9}, {"full_size_snr": 0.0}):
+    for size in ({"fine_snr": 1e9}, {"fine_snr": 0.0}):
         result = best(*pair(), **size, min_confidence=1.0)  # nothing is kept, so that every pixel has its reason
 
         assert (result.reason[:, 0] == Reason.OUT_OF_VIEW).all()
@@ -271,19 +281,6 @@ class TestSize:
         texture[:, ::2] *= 0
         grain = np.random.default_rng(1).normal(0, noise, texture.shape).astype(np.float32)
         return Pair(*[texture + grain] * 2, texture, texture, noise**2)
-
-    def test_half_in_the_dark_full_in_good_light(self) -> None:
-        settings = self.settings(correlated_factor=1e9)
-
-        assert choose_size(cpu_backend(), self.made(0.01), settings) == 1
-        assert choose_size(cpu_backend(), self.made(2.0), settings) == 2
-
-    def test_a_volume_that_would_be_too_large_is_halved_until_it_is_not(self) -> None:
-        cells = 64 * 96 * 16
-
-        for factor in (1, 2, 4):
-            settings = self.settings(correlated_factor=1e9, max_cells=cells // factor**3)
-            assert choose_size(cpu_backend(), self.made(0.01), settings) == factor
 
     @pytest.mark.parametrize(
         ("first", "end", "small"), [(0, 128, (0, 64)), (0, 5, (0, 3)), (-7, 4, (-4, 2)), (3, 4, (1, 2))]
