@@ -270,11 +270,6 @@ def test_colors_are_those_of_the_image_not_of_its_transform() -> None:
 
 
 class TestSize:
-    def settings(self, **changes: Any) -> EvidenceMatchingSettings:
-        settings = replace(make_settings("best", **changes), matching=MatchingSettings(max_disparity=16))
-        assert isinstance(settings, EvidenceMatchingSettings)
-        return settings
-
     def made(self, noise: float) -> Pair:
         # Texture in half of the picture, so that the other half tells its noise.
         texture = np.random.default_rng(0).random((64, 96, 1), np.float32)
@@ -314,7 +309,8 @@ class TestSettings:
         [{"scales": 0}, {"fits": 0}, {"quiet_quantile": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
          {"cross_weight": float("inf")}, {"cost_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
          {"group_count": 24}, {"group_count": 8}, {"group_count": 128}, {"group_count": 16, "group_reach": 2},
-         {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0}],
+         {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0},
+         {"fine_snr": -1.0}, {"light_quantile": 1.5}, {"fine_group_reach": 3}, {"fine_window": 0.0}, {"fine_p2": 0}],
     )  # fmt: skip
     def test_values_out_of_range_are_refused_by_name(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(SettingsError, match=next(iter(wrong))):
