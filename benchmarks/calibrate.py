@@ -2,9 +2,9 @@
 
     python benchmarks/calibrate.py [--data ../shared] [--device cuda] [--out docs/images/reliability.png]
 
-Fits to the tuning half of the scenes, from one frame of two photons to clean pairs, and tests on the checking half. Prints
-the coefficients for the three kinds of light, what is said and found in tenths of confidence, and the standard deviation
-that goes with the confidence. Every scene and level of light counts the same.
+Fits to the tuning half of the scenes, from one frame of two photons to clean pairs, and tests on the checking half.
+Prints the coefficients for the three kinds of light, what is said and found in tenths of confidence, and the standard
+deviation that goes with the confidence. Every scene and level of light counts the same.
 """
 
 import argparse
@@ -47,7 +47,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     tuning, checking = (take_samples(half, arguments.data, arguments.device) for half in ("tuning", "checking"))
-    fitted = [fit([each for each in tuning if each.light == light]) for light in range(len(LIGHTS))]
+    # In the dark without the jumps.
+    fitted = [fit([each for each in tuning if each.light == k], terms) for k, terms in enumerate((3, 5, 5))]
     for name, constants in zip(LIGHTS, fitted, strict=True):
         print(name, constants)
     for half, samples in (("tuning", tuning), ("checking", checking)):
@@ -115,16 +116,16 @@ def design(features: Floats, lowest: float) -> Floats:
     return np.stack([np.ones_like(score), score, score**2, features[:, 1], features[:, 2]], axis=1)
 
 
-def fit(samples: list[Sample]) -> ConfidenceCalibration:
-    """Return the coefficients under which the pixels are likeliest, by Newton's method."""
+def fit(samples: list[Sample], terms: int = 5) -> ConfidenceCalibration:
+    """Return the coefficients under which the pixels are likeliest, by Newton's method; the last ones may be left 0."""
     features = np.concatenate([each.features for each in samples])
     right = np.concatenate([each.errors for each in samples]) <= WITHIN
-    inputs, coefficients = design(features, -1.0), np.zeros(5)
+    inputs, coefficients = design(features, -1.0)[:, :terms], np.zeros(terms)
     for _ in range(30):
         p = 1 / (1 + np.exp(-inputs @ coefficients))
-        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + 1e-4 * np.eye(5)
+        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + 1e-4 * np.eye(terms)
         coefficients = coefficients + np.linalg.solve(curvature, inputs.T @ (right - p) - 1e-4 * coefficients)
-    return ConfidenceCalibration(*(round(float(each), 3) for each in coefficients))
+    return ConfidenceCalibration(*(round(float(each), 3) for each in np.append(coefficients, np.zeros(5 - terms))))
 
 
 def confidence_of(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> tuple[Floats, Floats]:

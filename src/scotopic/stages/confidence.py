@@ -57,17 +57,18 @@ class ConfidenceCalibration(NamedTuple):
         return -self.score / (2 * self.square)
 
 
-#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves.
+#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark jumps
+#: are where the strongest evidence is; counting them against a pixel gained nothing there (``docs/confidence.md``).
 CALIBRATIONS = (
-    ConfidenceCalibration(-1.222, 0.258, 0.150, -0.376, -0.127),
+    ConfidenceCalibration(-1.826, 0.334, 0.159, 0.0, 0.0),
     ConfidenceCalibration(-0.119, 0.264, 0.175, -0.481, -0.205),
     ConfidenceCalibration(0.303, -0.119, 0.358, -0.460, -0.122),
 )
 
 #: Confidence, and the standard deviation in px that goes with it; linear in between.
 DEVIATIONS = (
-    (0.09, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
-    (11.1, 8.1, 5.4, 4.8, 4.2, 3.3, 2.8, 2.0, 1.4, 0.45),
+    (0.10, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
+    (11.0, 8.3, 5.8, 4.8, 4.4, 3.3, 3.1, 2.1, 1.4, 0.45),
 )
 
 
