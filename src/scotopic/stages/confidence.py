@@ -57,8 +57,8 @@ class ConfidenceCalibration(NamedTuple):
         return -self.score / (2 * self.square)
 
 
-#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark jumps
-#: are where the strongest evidence is; counting them against a pixel gained nothing there (``docs/confidence.md``).
+#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark
+#: jumps are where the strongest evidence is; counting them against a pixel gained nothing there.
 CALIBRATIONS = (
     ConfidenceCalibration(-1.826, 0.334, 0.159, 0.0, 0.0),
     ConfidenceCalibration(-0.119, 0.264, 0.175, -0.481, -0.205),
