@@ -32,7 +32,7 @@ from scotopic.stages.consistency import fill_occlusions, is_hidden, lr_differenc
 from scotopic.stages.denoising import denoise_color_maps
 from scotopic.stages.evidence_volume import build_volume, measure_spread
 from scotopic.stages.junctions.fit import Junctions, fit_fields
-from scotopic.stages.noise import NoiseModel, estimate_noise
+from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
     Light,
     choose_sizes,
@@ -70,8 +70,9 @@ def match_evidence(
     shape, disparities = (images[0].shape[0], images[0].shape[1]), settings.matching.disparities
 
     with clock.stage(NOISE):
-        noise = estimate_noise(backend, images, settings.noise)
-        stabilized = [noise.stabilize(image) for image in images]
+        views = drop_equal_channels(backend, images)
+        noise = estimate_noise(backend, views, settings.noise)
+        stabilized = [noise.stabilize(image) for image in views]
         light = measure_light(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
@@ -93,7 +94,9 @@ def match_evidence(
         weights = weigh_margin(backend, margin, difference, small.score)
         score = smooth_score(backend, weights, small.score)
         for _ in range(small.surfaces.surface_passes):
-            surface = fit_planes(backend, left, weights, small.surfaces.wide, spacing=2 * SPACING // factor)
+            surface = fit_planes(
+                backend, left, weights, small.surfaces.wide, spacing=2 * SPACING if factor == 1 else SPACING
+            )
             left = solve_along(backend, volume, spread, small, surface)
         del evidence, volume
         threshold = settings.matching.left_right_threshold
@@ -124,8 +127,8 @@ def match_evidence(
         right_image=images[1],
         left_boundaries=boundaries[0],
         right_boundaries=boundaries[1],
-        left_colors=noise.restore(colors[0]),
-        right_colors=noise.restore(colors[1]),
+        left_colors=noise.restore(colors[0]) + backend.xp.zeros_like(images[0]),
+        right_colors=noise.restore(colors[1]) + backend.xp.zeros_like(images[1]),
     )
 
 
@@ -188,7 +191,9 @@ def describe_views(
 ) -> tuple[list[Array], list[Array]]:
     """Return the color and boundary maps of both views: means over the patch sizes, or those of given junctions."""
     if given is not None:
-        return [noise.stabilize(field.color_map) for field in given], [field.boundary_map for field in given]
+        channels = images[0].shape[2]
+        colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
+        return colors, [field.boundary_map for field in given]
     # The better the light, the less junctions add to what the images say, and the fewer fits do.
     most = 1 if light.shows_pixels else 2 if light.shows_detail else settings.description.fits
     description = replace(settings.description, fits=min(settings.description.fits, most))

@@ -4,8 +4,9 @@ In the dark four averaged pixels say as much as the four of them, so images are 
 light fine evidence at full size is added (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are measured.
 That of the images at half size, along the axis of their colors that has most signal, decides on the fine evidence
 (:func:`measure_snr`): it is about 0.1 at two photons, 1 to 5 at 64, above 50 on clean pictures. That of the finest band
-at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be relied on: it
-is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low, images are denoised first.
+at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be relied on: on
+real scenes it is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low, or the noise
+is not far below the contrast that the census asks for, images are denoised first.
 
 Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing; above a ratio
 ``q`` of 1 it says something: lengths then fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and
@@ -57,7 +58,9 @@ def measure_light(
     half, small = shrink_pair(backend, Pair(left, right, left, right, variance), settings, size)
     snr = measure_snr(backend, detect_correlated_noise(backend, half, settings_for_light(small)), small)
     band_snr = measure_band_snr(backend, left, variance, settings)
-    shows_pixels = band_snr > settings.resolution.full_size_snr
+    # A scene of high contrast may have a high ratio and yet so much noise that it would set the scale of the census.
+    is_quiet = settings.fine.census_noise * variance**0.5 <= settings.fine.census_contrast
+    shows_pixels = is_quiet and band_snr > settings.resolution.full_size_snr
     return Light(snr, band_snr, snr > settings.fine.fine_snr, shows_pixels)
 
 
