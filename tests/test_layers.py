@@ -16,10 +16,10 @@ ROOT = Path(scotopic.__file__).parent
 
 #: Packages and modules from low to high; a module belongs to the longest name that it begins with.
 LAYERS = (
-    ("errors", "progress", "optional", "subpixel", "colormap", "onnx_model"),
+    ("errors", "progress", "optional", "subpixel", "colormap"),
     ("settings", "constants", "arrays", "patch_grid"),
     ("io", "backends.device"),
-    ("inputs", "sensor", "depth"),
+    ("inputs", "sensor", "depth", "onnx_model"),
     ("backends",),
     ("stages",),
     ("preview", "result"),

@@ -15,6 +15,7 @@ from scotopic.cli.evaluate import benchmark, evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video
 from scotopic.errors import ScotopicError
+from scotopic.io.input_file import explain
 
 BAD_INPUT = 2  #: exit code for what the user can correct; usage errors have it too
 INTERRUPTED = 130  #: exit code after Ctrl-C, by the convention of shells
@@ -44,6 +45,10 @@ class Command(TyperCommand):
             return super().invoke(ctx)
         except ScotopicError as error:
             _fail(f"error: {self._as_options(str(error), ctx)}", BAD_INPUT, error)
+        except OSError as error:
+            # What reads and writes has said so already, in words. This is for what only asks whether something exists.
+            place = "" if error.filename is None else f"{error.filename!r:.300}: "
+            _fail(f"error: {place}{explain(error)}. Check the path and its permissions.", BAD_INPUT, error)
         except MemoryError as error:
             _fail("error: Out of memory. Use smaller images or a lower --max-disparity.", BAD_INPUT, error)
         except KeyboardInterrupt as error:

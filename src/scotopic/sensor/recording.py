@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
 from scotopic.io.images import RAW_SUFFIXES
+from scotopic.io.input_file import plain_file_size, reading
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.response import Response, linearize
 
@@ -152,11 +153,9 @@ def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
     if not isinstance(source, str | os.PathLike):
         return np.asarray(source), f"The array of {what}"
     title = f"The file of {what} {os.fspath(source)!r}"
-    try:
+    plain_file_size(source, "an .npy file")
+    with reading(source, f"an .npy file of {what}", "Save it with numpy.save."):
         found = np.load(source, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a broken header can make NumPy's parser raise anything
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InputError(f"{title} is not a readable .npy file ({reason:.200}). Save it with numpy.save.") from error
     if not isinstance(found, np.ndarray):
         found.close()
         raise InputError(f"{title} is an archive of several arrays. Save the one array with numpy.save.")
