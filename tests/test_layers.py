@@ -20,7 +20,7 @@ LAYERS = (
     ("settings", "constants", "arrays", "patch_grid"),
     ("io", "backends.device"),
     ("inputs", "sensor", "depth", "onnx_model"),
-    ("backends",),
+    ("backends", "kernel_cache"),
     ("stages",),
     ("preview", "result"),
     ("pipelines",),

@@ -15,6 +15,7 @@ from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
 from scotopic.errors import InputError
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io import image_title
+from scotopic.kernel_cache import guard_kernel_cache
 from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, Share, silent, unheard
@@ -141,6 +142,8 @@ def _match_one(
     else:
         if device == "cuda":
             settings = fit_to_memory(settings, images[0].shape)
+        else:
+            guard_kernel_cache()
         result = run_pipeline(device, images, settings, junctions=junctions, progress=progress)
     if fill is not None:
         from scotopic.stages.completion import complete
@@ -198,6 +201,7 @@ def fit_junctions(
     pixels = take_image(image, name)
     check_size(pixels.shape, settings.patch_size, name)
     if where == "cpu":
+        guard_kernel_cache()
         return fit_fields(cpu_backend(), [pixels], settings, progress)[0]
     backend = cuda_backend()
     (field,) = fit_fields(backend, [backend.asarray(pixels)], settings, progress)
@@ -351,6 +355,7 @@ class _CpuRunner:
     """As a :class:`GraphRunner`. The CPU has nothing to overlap with: a pair is matched when it is asked for."""
 
     def __init__(self, settings: Settings) -> None:
+        guard_kernel_cache()
         self._settings = settings
 
     def begin(self, images: list[Any]) -> list[Any]:

@@ -154,12 +154,7 @@ def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
 
     Raises ScotopicError if a view is missing or cannot be matched, or if the request makes no sense.
     """
-    first, last = request.min_disparity or 0, request.max_disparity
-    if last is not None and last - first > limits.disparities:
-        raise SettingsError(
-            f"The search range {first} to {last} px is too wide for this page, which allows {limits.disparities} px. "
-            "Narrow it, or use the command scotopic match."
-        )
+    _check_search_range(session, request, limits)
     pair = _own_pair(session, request) if request.source == OWN else _room_pair(request)
     if request.photons is None:
         return replace(pair, about={**pair.about, "noise": "as recorded"})
@@ -168,6 +163,20 @@ def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
     noise = {"simulated": True, "photons": request.photons, "read_noise": request.read_noise, "seed": 0}
     # In 8 bits, as the paper's files and those of scotopic simulate are.
     return replace(pair, left=to_uint8(noisy[0]), right=to_uint8(noisy[1]), about={**pair.about, "noise": noise})
+
+
+def _check_search_range(session: Session, request: Request, limits: Limits) -> None:
+    """Refuse a range that is too wide, also one whose end is left to the method, before any work is done."""
+    first, last = request.min_disparity or 0, request.max_disparity
+    if last is None:
+        room, left = ROOMS.get(request.source), session.views.get("left")
+        width = room.width if room is not None else left.size[0] if left is not None else 0
+        last = max(min(128, width), first + 1)  # as MatchingSettings.for_width has it
+    if last - first > limits.disparities:
+        raise SettingsError(
+            f"The search range {first} to {last} px is too wide for this page, which allows {limits.disparities} px. "
+            "Narrow it, or use the command scotopic match."
+        )
 
 
 def thumbnails(session: Session, source: str) -> list[tuple[str, NDArray[np.uint8]]]:
