@@ -432,3 +432,32 @@ def test_a_raw_file_without_a_white_level_is_refused(tmp_path: Path, monkeypatch
     monkeypatch.setattr(rawpy, "imread", lambda path: Raw())
     with pytest.raises(InputError, match="which value is white"):
         scotopic.sensor.read_raw(tmp_path / "a.dng")
+
+
+# --- found by random damage -----------------------------------------------------------------------------------------
+
+
+def test_a_tiff_whose_first_page_is_said_to_be_beyond_any_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "far.tiff").write_bytes(b"II+\0\x08\0\0\0" + struct.pack("<Q", 2**64 - 1) + bytes(64))
+
+    for read in (read_image, merge_burst):
+        with pytest.raises(InputError, match=r"far\.tiff"):
+            read(tmp_path / "far.tiff")
+
+
+@pytest.mark.parametrize("code", [50714, 50717], ids=["black level", "white level"])
+def test_a_dng_with_an_empty_level_is_refused_without_noise(
+    tmp_path: Path, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import tifffile
+
+    tags = [(51041, "d", 2, (1e-3, 1e-6), True), (code, "I", 1, 7, True)]
+    tifffile.imwrite(tmp_path / "a.dng", np.zeros((8, 8), np.uint16), extratags=tags, metadata=None)
+    data = bytearray((tmp_path / "a.dng").read_bytes())
+    place = data.index(struct.pack("<HHI", code, 4, 1))
+    data[place + 4 : place + 8] = bytes(4)  # no values
+    (tmp_path / "a.dng").write_bytes(data)
+
+    with pytest.raises(InputError, match=f"tag {code} is empty"):
+        read_dng_sensor(tmp_path / "a.dng")
+    assert capfd.readouterr().err == ""

@@ -40,7 +40,13 @@ def image_sizes(data: bytes, pages: int = 1) -> list[Size]:
     """Return the sizes of the first `pages` pages of an image file; none if its format is unknown or it is damaged."""
     try:
         found = list(_sizes(data, pages))
-    except (struct.error, IndexError, TypeError, ValueError):  # it ends inside its header, or gives no size
+    except (
+        struct.error,
+        IndexError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ):  # it is cut, or gives no size
         return []
     return found if all(size.width > 0 and size.height > 0 for size in found) else []
 

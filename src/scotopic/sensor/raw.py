@@ -5,8 +5,11 @@ pair for all channels or one for each. So there are ``1 / S`` photons at white, 
 photons.
 """
 
+import logging
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -184,7 +187,8 @@ def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
 
     found: dict[int, NDArray[np.float64]] = {}
     kind = "a DNG file"
-    with open_input(path, kind) as stream, reading(path, kind), tifffile.TiffFile(stream) as file:
+    log = logging.getLogger("tifffile")  # prints a line for each odd tag, of which most do not matter here
+    with _silenced(log), open_input(path, kind) as stream, reading(path, kind), tifffile.TiffFile(stream) as file:
         pages: list[Any] = list(file.pages)
         pages += [sub for page in pages for sub in (page.pages or [])]
         for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
@@ -193,5 +197,17 @@ def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
                     numbers = np.atleast_1d(np.asarray(page.tags[code].value, np.float64))
                     if page.tags[code].dtype in _RATIONALS:  # numerator, denominator, numerator, ...
                         numbers = numbers[::2] / np.where(numbers[1::2] == 0, np.nan, numbers[1::2])
+                    if numbers.size == 0:
+                        raise ValueError(f"its tag {code} is empty")
                     found[code] = numbers
     return found
+
+
+@contextmanager
+def _silenced(logger: logging.Logger) -> Iterator[None]:
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
