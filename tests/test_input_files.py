@@ -461,3 +461,10 @@ def test_a_dng_with_an_empty_level_is_refused_without_noise(
     with pytest.raises(InputError, match=f"tag {code} is empty"):
         read_dng_sensor(tmp_path / "a.dng")
     assert capfd.readouterr().err == ""
+
+
+def test_a_yaml_version_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "calib.yml").write_text(f"%YAML 1.{'9' * 4400}\n---\nP1: [1]\n")
+
+    with pytest.raises(InputError, match=r"calib\.yml.* cannot be read as a calibration"):
+        read_calibration(tmp_path / "calib.yml")

@@ -19,7 +19,7 @@ LAYERS = (
     ("errors", "progress", "optional", "subpixel", "colormap"),
     ("settings", "constants", "arrays", "patch_grid"),
     ("io", "backends.device"),
-    ("inputs", "sensor", "depth", "onnx_model"),
+    ("inputs", "levels", "sensor", "depth", "onnx_model"),
     ("backends", "kernel_cache"),
     ("stages",),
     ("preview", "result"),

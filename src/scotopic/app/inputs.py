@@ -19,6 +19,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
 from scotopic.io.input_file import plain_file_size, read_input_file
+from scotopic.levels import find_levels
 from scotopic.sensor import simulate_pair, to_uint8
 
 OWN = "My own images"  #: the choice that is not a rendered room
@@ -157,12 +158,25 @@ def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
     _check_search_range(session, request, limits)
     pair = _own_pair(session, request) if request.source == OWN else _room_pair(request)
     if request.photons is None:
-        return replace(pair, about={**pair.about, "noise": "as recorded"})
+        return _normalize(replace(pair, about={**pair.about, "noise": "as recorded"}))
+    pair = _normalize(pair)
     clean = as_image(pair.left, "left"), as_image(pair.right, "right")
     noisy = simulate_pair(*clean, request.photons, request.read_noise)
     noise = {"simulated": True, "photons": request.photons, "read_noise": request.read_noise, "seed": 0}
     # In 8 bits, as the paper's files and those of scotopic simulate are.
     return replace(pair, left=to_uint8(noisy[0]), right=to_uint8(noisy[1]), about={**pair.about, "noise": noise})
+
+
+def _normalize(pair: Pair) -> Pair:
+    """Return a pair that uses its range, with a warning if it used little of it."""
+    views = as_image(pair.left, "left"), as_image(pair.right, "right")
+    levels = find_levels(*views)
+    if levels.is_full:
+        return pair
+    told = () if levels.warning is None else (levels.warning,)
+    left, right = (levels.apply(view) for view in views)
+    about = {**pair.about, "levels": levels.as_dict()}
+    return replace(pair, left=left, right=right, about=about, warnings=(*pair.warnings, *told))
 
 
 def _check_search_range(session: Session, request: Request, limits: Limits) -> None:
