@@ -142,7 +142,7 @@ def _is_in_range(image: Any) -> bool:
 
 def _left_out(image: Any) -> int:
     """Return how many values may be brighter, or darker, than what is taken for the ends of the range."""
-    count = math.prod(image.shape)
+    count = int(math.prod(image.shape))
     return min(1 + int(count * _HOT_SHARE), (count - 1) // 100)  # of very small images none
 
 

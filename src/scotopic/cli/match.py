@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -87,7 +88,7 @@ def match(
         for path, side in ((left, "left"), (right, "right")):
             response = "srgb" if linearize else None
             try:
-                levels = {"black": black, "white": white, "bits": bits}
+                levels: dict[str, Any] = {"black": black, "white": white, "bits": bits}
                 recordings.append(read_recording(path, kind, response=response, color=mosaic, **levels))
             except InputError as error:
                 raise InputError(f"{side} image {error}") from error

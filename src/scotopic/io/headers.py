@@ -85,7 +85,8 @@ def _png(data: bytes) -> Size:
         elif kind == b"fcTL":
             sizes.append(struct.unpack_from(">II", data, position + 12))
         position += 12 + length
-    return Size(*(max(side) for side in zip(*sizes, strict=True)), channels)
+    width, height = (max(side) for side in zip(*sizes, strict=True))
+    return Size(width, height, channels)
 
 
 def _jpeg(data: bytes) -> Size:
@@ -159,4 +160,5 @@ def _webp(data: bytes) -> Size:
             (bits,) = struct.unpack_from("<I", data, body + 1)
             sizes.append((1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)))
         position = body + length + length % 2
-    return Size(*(max(side) for side in zip(*sizes, strict=True)), 4)
+    width, height = (max(side) for side in zip(*sizes, strict=True))
+    return Size(width, height, 4)
