@@ -48,6 +48,19 @@ def test_a_pair_times_a_power_of_two_has_the_same_disparity(pair: tuple[np.ndarr
     np.testing.assert_array_equal(found.confidence, expected.confidence)
 
 
+def test_the_answer_of_best_does_not_depend_on_the_scale_of_the_container(pair: tuple[np.ndarray, ...]) -> None:
+    expected, found = (quietly_match([view * np.float32(factor) for view in pair], "best") for factor in (1, 1 / 16))
+
+    np.testing.assert_array_equal(found.disparity, expected.disparity)
+
+
+def test_two_frames_without_light_get_no_answer() -> None:
+    rng = np.random.default_rng(0)
+    for pedestal in (0, 240):
+        dark = [np.clip(np.round(rng.normal(pedestal, 5, (96, 128))), 0, None).astype(np.uint16) for _ in range(2)]
+        assert quietly_match(dark).coverage < 0.01
+
+
 def test_twelve_bits_in_a_file_of_sixteen_are_matched_like_sixteen(pair: tuple[np.ndarray, ...]) -> None:
     full = [np.round(view * 4095).astype(np.uint16) * 16 for view in pair]
     expected = quietly_match(full)
