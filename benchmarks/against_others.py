@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import scotopic
-from scotopic.evaluation.benchmark import list_scenes
-from scotopic.evaluation.datasets import open_dataset
+from scotopic.evaluation.benchmark import list_scenes, open_part
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan, load_plan
+from scotopic.evaluation.protocol import record_scene
 from scotopic.evaluation.records import Record, maps_path
 from scotopic.evaluation.scene import Scene
 from scotopic.stages.filling import fill_between_boundaries
@@ -80,7 +80,7 @@ def filled_errors(
 ) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Return for each data set and window the mean EPE, Bad-1 and Bad-3 of all pixels, method by method."""
     scenes = list_scenes(plan, root)
-    opened = {p.kind: open_dataset(p.kind, p.locate(root), p.scale) for p in plan.datasets if p.kind in scenes}
+    opened = {part.kind: open_part(part, root) for part in plan.datasets if part.kind in scenes}
     errors: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
     for record in records:
         task = record.task
@@ -100,7 +100,7 @@ def _filled(record: Record, scene: Scene, folder: Path) -> Iterator[Map]:
     """Yield the ways to fill a method's answer; ours is the one that the package gives."""
     task = record.task
     if task.method == OURS:
-        left, right = scotopic.simulate_pair(scene.left, scene.right, task.photons, task.read_noise, task.seed)
+        left, right, _ = record_scene(scene, task.photons, task.read_noise, task.seed, task.frames)
         yield scotopic.match(left, right, "best", max_disparity=task.max_disparity).filled
         return
     with np.load(maps_path(folder, task)) as stored:

@@ -1,12 +1,11 @@
-"""Fit the confidence of ``preset="best"`` to rendered scenes, and draw how reliable it is.
+"""Fit the confidence of ``preset="best"`` to real scenes, and draw how far it holds on others.
 
-    python benchmarks/calibrate.py [--scenes 28] [--out docs/images/reliability.png]
+    python benchmarks/calibrate.py [--data ../shared] [--device cuda] [--out docs/images/reliability.png]
 
-Prints the constants of the calibration and the reliability table. Scenes are rendered, never real. For the table and
-the picture each half of them is tested with what was fitted to the other; the constants are fitted to all.
+Fits to the tuning half of the scenes, from one frame of two photons to clean pairs, and tests on the checking half.
+Prints the coefficients for the three kinds of light, what is said and found in tenths of confidence, and the standard
+deviation that goes with the confidence. Every scene and level of light counts the same.
 """
-
-from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
@@ -14,109 +13,147 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from random_scenes import random_scene
 
 import scotopic
-from scotopic.stages.confidence import CALIBRATION
+from scotopic.backends.device import to_numpy
+from scotopic.evaluation.benchmark import list_scenes, open_part
+from scotopic.evaluation.plan import load_plan
+from scotopic.evaluation.protocol import record_scene
+from scotopic.pipelines import evidence_matching
+from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, LARGEST_JUMP, ConfidenceCalibration
 
-PHOTONS = (1.0, 2.0, 2.0, 4.0, 8.0, 32.0)
-SIZES = ((256, 176), (320, 208), (384, 256))
+FRAMES = (1, 2, 4, 8, 16, 32, 128, 0)  # averaged; 0 is a clean pair
+LIGHTS = ("in the dark", "fine evidence, denoised", "fine evidence")
 WITHIN = 1.0  # px: what confidence is about
+SAMPLES = 2500  # pixels of each pair
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Pixels of one scene: their score, and whether they are right."""
+    """Pixels of one pair: features, errors in px, and which of the lights it was."""
 
-    photons: float
-    score: NDArray[np.float64]
-    right: NDArray[np.bool_]
+    light: int
+    features: Floats  #: logarithm of the score, and of one more than the jumps down and up
+    errors: Floats
 
 
 def main() -> None:
-    """Match the scenes, fit, print, draw."""
+    """Match the scenes, fit, test, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scenes", type=int, default=28)
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared")
+    parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
-    samples = []
-    for seed in range(arguments.scenes):
-        samples.append(sample(seed))
-        print(f"{seed}: {samples[-1].photons:g} photons, {samples[-1].right.mean():.2f} within 1 px", flush=True)
-    top, middle, slope = fit(samples)
-    print(f"ConfidenceCalibration(top={top:.3f}, middle={middle:.3g}, slope={slope:.3g})")
-    halves = samples[::2], samples[1::2]
-    judged = [
-        (each, curve(each.score, constants))
-        for half, other in (halves, halves[::-1])
-        for constants in [fit(other)]
-        for each in half
-    ]
-    table = reliability(judged)
-    for said, found, share in table:
-        print(f"said {said:.2f}  found {found:.2f}  ({100 * share:.0f} % of the pixels)")
-    for photons in sorted(set(PHOTONS)):
-        gaps = [said.mean() - each.right.mean() for each, said in judged if each.photons == photons]
-        if gaps:
-            print(f"{photons:g} photons: said - found = {np.mean(gaps):+.3f} on average")
+    tuning, checking = (take_samples(half, arguments.data, arguments.device) for half in ("tuning", "checking"))
+    # In the dark without the jumps.
+    fitted = [fit([each for each in tuning if each.light == k], terms) for k, terms in enumerate((3, 5, 5))]
+    for name, constants in zip(LIGHTS, fitted, strict=True):
+        print(name, constants)
+    for half, samples in (("tuning", tuning), ("checking", checking)):
+        print(f"{half} half, tenths of confidence: said, found, share of the pixels")
+        table = reliability(samples, fitted)
+        for said, found, share in table:
+            print(f"  {said:.2f}  {found:.2f}  {share:.2f}")
+    print("standard deviation:", deviations(tuning, fitted))
+    print("in the package:", CALIBRATIONS, DEVIATIONS)
     if arguments.out:
         draw(table, arguments.out)
 
 
-def sample(seed: int) -> Sample:
-    """Match one scene, and undo the calibration to get the score.
-
-    The power of the volume's spread stays the preset's: 1/4, 1/2 and 3/4 made scenes held back equally likely.
-    """
-    width, height = SIZES[seed // 2 % len(SIZES)]
-    photons = PHOTONS[seed // 2 % len(PHOTONS)]
-    if seed % 8 < 6:
-        scene = random_scene(width, height, seed)
-        left, right, truth = scene.left, scene.right, scene.disparity
-    else:
-        room = scotopic.render_scene(width, height, seed)
-        left, right, truth = room.left, room.right, room.disparity_left
-    noisy = scotopic.simulate_pair(left, right, photons=photons, read_noise=2, seed=seed)
-    found = scotopic.match(*noisy, preset="best", device="cpu", max_disparity=width // 6)
-    chosen = found.confidence[::3, ::3].astype(np.float64)
-    odds = chosen / np.maximum(CALIBRATION.top - chosen, 1e-9)
-    right_ones = np.abs(found.disparity_all - truth)[::3, ::3] <= WITHIN
-    return Sample(photons, (CALIBRATION.middle * odds ** (1 / CALIBRATION.slope)).ravel(), right_ones.ravel())
+def take_samples(half: str, data: Path, device: str) -> list[Sample]:
+    """Match every scene of a half at every level of light."""
+    plan = load_plan("light").with_scenes(half)
+    scenes, samples = list_scenes(plan, data), []
+    for part in plan.datasets:
+        if part.frames:  # the night pair, which has no half
+            continue
+        for name in scenes[part.kind]:
+            scene = open_part(part, data).load(name)
+            for frames in FRAMES:
+                left, right, _ = record_scene(scene, 2.0, 2.0, 0, frames, is_clean=frames == 0)
+                samples.append(take_sample(left, right, scene.truth, device))
+                right_share = float((samples[-1].errors <= WITHIN).mean())
+                print(
+                    f"{name}, {frames} frames: {LIGHTS[samples[-1].light]}, {right_share:.2f} within 1 px", flush=True
+                )
+    return samples
 
 
-def curve(score: NDArray[np.float64], constants: tuple[float, float, float]) -> NDArray[np.float64]:
-    """Return ``top / (1 + (middle / score)^slope)``."""
-    top, middle, slope = constants
-    return np.asarray(top / (1 + (middle / np.maximum(score, 1e-9)) ** slope))
+def take_sample(left: Floats, right: Floats, truth: Floats, device: str) -> Sample:
+    """Match one pair, and listen to what the confidence is computed from."""
+    heard: list[tuple[Floats, ...]] = []
+    lights: list[int] = []
+    calibrate = evidence_matching.calibrate
+
+    def listen(backend, score, farther, nearer, calibration):  # type: ignore[no-untyped-def]
+        heard.append(tuple(np.asarray(each, np.float64) for each in to_numpy(score, farther, nearer)))
+        lights.append(CALIBRATIONS.index(calibration))
+        return calibrate(backend, score, farther, nearer, calibration)
+
+    evidence_matching.calibrate = listen
+    try:
+        found = scotopic.match(left, right, "best", device=device, max_disparity=min(128, left.shape[1]))
+    finally:
+        evidence_matching.calibrate = calibrate
+    score, *jumps = heard[0]
+    # Features are of working size; each counts at the full-size pixels that it stands for.
+    height, width = truth.shape
+    factor = -(-height // score.shape[0])
+    rows, columns = np.arange(height) // factor, np.arange(width) // factor
+    maps = [np.log(score), *(np.log1p(np.clip(jump, 0, LARGEST_JUMP)) for jump in jumps)]
+    features = np.stack([each[rows][:, columns] for each in maps], axis=-1)
+    errors = np.abs(to_numpy(found.disparity_all)[0] - truth)
+    known = np.flatnonzero(np.isfinite(errors))
+    chosen = np.random.default_rng(1).choice(known, min(SAMPLES, known.size), replace=False)
+    return Sample(lights[0], features.reshape(-1, 3)[chosen], errors.ravel()[chosen].astype(np.float64))
 
 
-def fit(samples: list[Sample]) -> tuple[float, float, float]:
-    """Return the constants under which the pixels are likeliest; each scene counts the same."""
-    score = np.concatenate([each.score for each in samples])
-    right = np.concatenate([each.right for each in samples])
-    weight = np.concatenate([np.full(each.score.size, 1 / each.score.size) for each in samples])
-
-    def unlikely(constants: tuple[float, float, float]) -> float:
-        p = np.clip(curve(score, constants), 1e-6, 1 - 1e-6)
-        return float(-(weight * np.where(right, np.log(p), np.log(1 - p))).sum())
-
-    best = (unlikely((0.95, 10.0, 1.0)), (0.95, 10.0, 1.0))
-    for width in 2.0 * 0.7 ** np.arange(18):
-        _, (top, middle, slope) = best
-        for t in np.clip(top + width * np.array((-0.1, 0, 0.1)), 0.5, 0.99):
-            for m in middle * np.exp(width * np.array((-1, -0.5, 0, 0.5, 1))):
-                for s in slope * np.exp(width * np.array((-0.5, 0, 0.5))):
-                    best = min(best, (unlikely((t, m, s)), (float(t), float(m), float(s))))
-    return best[1]
+def design(features: Floats, lowest: float) -> Floats:
+    """Return what the coefficients are multiplied with."""
+    score = np.maximum(features[:, 0], lowest)
+    return np.stack([np.ones_like(score), score, score**2, features[:, 1], features[:, 2]], axis=1)
 
 
-def reliability(judged: list[tuple[Sample, NDArray[np.float64]]]) -> list[tuple[float, float, float]]:
+def fit(samples: list[Sample], terms: int = 5) -> ConfidenceCalibration:
+    """Return the coefficients under which the pixels are likeliest, by Newton's method; the last ones may be left 0."""
+    features = np.concatenate([each.features for each in samples])
+    right = np.concatenate([each.errors for each in samples]) <= WITHIN
+    inputs, coefficients = design(features, -1.0)[:, :terms], np.zeros(terms)
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-inputs @ coefficients))
+        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + 1e-4 * np.eye(terms)
+        coefficients = coefficients + np.linalg.solve(curvature, inputs.T @ (right - p) - 1e-4 * coefficients)
+    return ConfidenceCalibration(*(round(float(each), 3) for each in np.append(coefficients, np.zeros(5 - terms))))
+
+
+def confidence_of(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> tuple[Floats, Floats]:
+    """Return what is said of all pixels, and their errors."""
+    said = [
+        1 / (1 + np.exp(-design(each.features, fitted[each.light].lowest_score) @ np.array(fitted[each.light])))
+        for each in samples
+    ]
+    return np.concatenate(said), np.concatenate([each.errors for each in samples])
+
+
+def reliability(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> list[tuple[float, float, float]]:
     """Return mean confidence, share within 1 px and share of all pixels, of pixels in tenths of confidence."""
-    said = np.concatenate([confidence for _, confidence in judged])
-    right = np.concatenate([each.right for each, _ in judged])
+    said, errors = confidence_of(samples, fitted)
     tenth = np.minimum((said * 10).astype(int), 9)
     rows = [(tenth == k) for k in range(10)]
-    return [(said[row].mean(), right[row].mean(), row.mean()) for row in rows if row.sum() > 100]
+    return [(said[row].mean(), (errors[row] <= WITHIN).mean(), row.mean()) for row in rows if row.mean() >= 0.01]
+
+
+def deviations(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> list[tuple[float, float]]:
+    """Return confidence, and half of what 95 % of the errors stay below, by tenths of confidence."""
+    said, errors = confidence_of(samples, fitted)
+    tenth = np.minimum((said * 10).astype(int), 9)
+    return [
+        (round(float(said[tenth == k].mean()), 2), round(float(np.quantile(errors[tenth == k], 0.95)) / 2, 2))
+        for k in range(10)
+        if (tenth == k).any()
+    ]
 
 
 def draw(table: list[tuple[float, float, float]], path: Path) -> None:

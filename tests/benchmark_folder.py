@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,8 @@ def make_folder(
     folder: Path,
     *,
     photons: Sequence[float] = (2.0,),
+    frames: Sequence[int] = (1,),
+    coverages: Sequence[float] = (),
     windows: Sequence[int] = WINDOWS,
     methods: dict[str, FakeMethod] | None = None,
     size: tuple[int, int] = (80, 120),
@@ -105,10 +108,10 @@ def make_folder(
     chosen = METHODS if methods is None else methods
     for dataset, scenes in SCENES.items():
         for k, scene in enumerate(scenes):
-            for level in photons:
+            for level, count in itertools.product(photons, frames):
                 for seed in SEEDS:
                     for name, method in chosen.items():
-                        task = Task(dataset, scene, name, level, 2.0, seed)
+                        task = Task(dataset, scene, name, level, 2.0, seed, frames=count)
                         record = make_record(task, method, k, windows)
                         if gaps and (name, scene) == ("scotopic:paper+fixed-p2", "Motorcycle"):
                             record = Record(task, error=BROKEN)
@@ -125,6 +128,7 @@ def make_folder(
         "methods": list(chosen),
         "max_disparity": 128,
         "matched_to": "scotopic:paper",
+        "coverages": list(coverages),
     }
     (folder / "plan.json").write_text(json.dumps(plan))
     return folder

@@ -111,6 +111,11 @@ def make_own(root: Path, name: str = "desk") -> None:
     png(scene / "disp.png", PLANE, 256)
 
 
+def make_night(root: Path, name: str = "street") -> None:
+    scene = pair(root / name)
+    png(scene / "disp0.png", PLANE, 256)
+
+
 MAKERS: dict[str, Callable[[Path], None]] = {
     "middlebury2014": make_sdk,
     "middlebury2005": make_2006,
@@ -118,6 +123,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "instereo2k": make_instereo,
     "eth3d": make_eth3d,
     "kitti2015": make_kitti,
+    "night": make_night,
     "folder": make_own,
 }
 LEFT_IMAGES = {

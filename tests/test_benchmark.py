@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -13,14 +14,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import error_line, run, succeed
 
 import scotopic
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.benchmark import Status, run_benchmark
+from scotopic.evaluation.benchmark import Status, list_scenes, run_benchmark
 from scotopic.evaluation.plan import DatasetPlan, Plan, load_plan, shipped_plans
-from scotopic.evaluation.records import Record
+from scotopic.evaluation.records import Record, Task, maps_path
 from scotopic.evaluation.report import read_results
-from scotopic.io import write_pfm, write_png
+from scotopic.evaluation.split import split_scenes
+from scotopic.io import read_pfm, write_pfm, write_png
 
 SCENES = ("attic", "barn", "cellar")
 
@@ -184,6 +187,76 @@ def test_a_cluster_whose_worker_is_killed_gives_the_numbers_of_a_local_run(data:
         assert (local[key].scores, local[key].curves) == (remote[key].scores, remote[key].curves)
 
 
+def test_frames_and_clean_pairs_are_levels_of_light(data: Path, tmp_path: Path) -> None:
+    plan = small_plan("opencv:sgbm", frames=(1, 4, "clean"), seeds=(0, 1))
+
+    run_benchmark(plan, data, tmp_path / "out")
+
+    tasks = [record.task for record in records_of(tmp_path / "out").values()]
+    assert sorted((t.frames, t.seed) for t in tasks if t.scene == "barn") == [(0, 0), (1, 0), (1, 1), (4, 0), (4, 1)]
+    results = read_results(tmp_path / "out")
+    assert [group.level for group in results.groups] == ["1 frame", "4 frames", "as it is"]
+    errors = [results.table(group, 1).row("opencv:sgbm").own["coverage_percent"].mean for group in results.groups]
+    assert errors == sorted(errors)  # more light, more answers
+
+
+def test_a_record_of_one_frame_has_the_name_that_it_had_before_there_were_several() -> None:
+    before = {"dataset": "d", "scene": "s", "method": "m", "photons": 2.0, "read_noise": 2.0, "seed": 0}
+    before |= {"max_disparity": 128}
+    digest = hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()[:10]
+
+    assert Task(**before).key == f"d-s-m_2_2_0_{digest}"
+    assert len({Task(**before, frames=frames).key for frames in (0, 1, 2)}) == 3
+
+
+def test_scenes_of_further_folders_are_added_if_they_are_there(data: Path, tmp_path: Path) -> None:
+    (data / "mine" / "cellar").rename(data / "cellar")
+    (data / "more").mkdir()
+    (data / "cellar").rename(data / "more" / "cellar")
+    part = DatasetPlan("folder", ("mine",), more=("nowhere", "more", "../data/more"))
+    plan = Plan("small", (part,), ("opencv:sgbm",), max_disparity=32)
+
+    assert list_scenes(plan, data) == {"folder": list(SCENES)}
+    run_benchmark(plan, data, tmp_path / "out")
+    assert all(record.error is None for record in records_of(tmp_path / "out").values())
+
+
+def test_where_truth_is_sparse_coverage_is_of_the_points_with_truth(data: Path, tmp_path: Path) -> None:
+    for scene in SCENES:
+        path = data / "mine" / scene / "disp0.pfm"
+        truth = read_pfm(path)
+        truth[:, ::2] = np.inf  # half of the columns are unknown
+        truth[:, :40] = np.inf  # and those in which OpenCV has no answer
+        write_pfm(path, truth)
+    plan = Plan("night", (DatasetPlan("night", ("mine",), frames=("clean",)),), ("opencv:sgbm",), max_disparity=32)
+
+    run_benchmark(plan.with_changes(windows=(1,)), data, tmp_path / "out")
+
+    for record in records_of(tmp_path / "out").values():
+        with np.load(maps_path(tmp_path / "out", record.task)) as maps:
+            answered = np.isfinite(maps["disparity"])
+        known = np.isfinite(read_pfm(data / "mine" / record.task.scene / "disp0.pfm"))
+        expected = 100 * answered[known].mean()
+        assert record.scores["1"]["coverage_percent"] == pytest.approx(expected)
+        assert record.curves["1"]["coverage_percent"][-1] == pytest.approx(100)
+
+
+def test_the_light_plan_runs_on_the_checking_half_unless_another_is_asked_for() -> None:
+    plan = load_plan("light")
+
+    assert plan.frames == (1, 2, 4, 8, 16, 32, "clean")
+    assert [part.scene_names for part in plan.datasets] == [
+        split_scenes("checking", "middlebury2014"),
+        split_scenes("checking", "instereo2k"),
+        (),  # the one night
+    ]
+    assert plan.with_scenes("tuning").datasets[0].scene_names == split_scenes("tuning", "middlebury2014")
+    assert plan.with_scenes("tuning").datasets[2] == plan.datasets[2]
+    assert plan.with_scenes("all").datasets[0].scene_names == ()
+    with pytest.raises(SettingsError, match=r"training.*tuning"):
+        plan.with_scenes("training")
+
+
 @pytest.mark.parametrize("name", shipped_plans())
 def test_shipped_plans_load_and_name_methods_that_exist(name: str) -> None:
     from scotopic.evaluation.methods import get_method
@@ -230,3 +303,16 @@ def test_records_hold_no_nan_but_null(data: Path, tmp_path: Path) -> None:
 
     for path in (tmp_path / "out" / "records").glob("*.json"):
         json.loads(path.read_text(), parse_constant=lambda constant: pytest.fail(f"found {constant}"))
+
+
+def test_the_command_changes_frames_and_scenes_of_a_plan(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="the report needs plotly: pip install 'scotopic[bench]'")
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    plan.write_text("title = 'mine'\nmethods = ['opencv:bm']\n[[datasets]]\nkind = 'folder'\nfolders = ['mine']\n")
+    given = ("benchmark", plan, "--data", data, "-o", out)
+
+    succeed(*given, "--frames", "2", "--frames", "clean", "--quiet")
+
+    assert {record.task.frames for record in records_of(out).values()} == {0, 2}
+    assert "tuning" in error_line(run(*given, "--scenes", "training"))
+    assert "frames" in error_line(run(*given, "--frames", "dark"))

@@ -24,7 +24,8 @@ from scotopic.settings import (
     make_settings,
 )
 from scotopic.stages.channels import Pair
-from scotopic.stages.resolution import choose_size, shrink_pair
+from scotopic.stages.confidence import deviation_of
+from scotopic.stages.resolution import shrink_pair
 
 WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
 FEW: dict[str, Any] = {
@@ -75,11 +76,20 @@ def test_what_is_kept_is_what_is_sure_enough(found: Match) -> None:
     np.testing.assert_array_equal(np.isfinite(found.disparity), kept)
     np.testing.assert_array_equal(found.disparity[kept], found.disparity_all[kept])
     assert 0 <= found.confidence.min() <= found.confidence.max() <= 1
-    assert set(np.unique(found.reason[~kept])) <= {Reason.AMBIGUOUS, Reason.LEFT_RIGHT, Reason.OUT_OF_VIEW}
+    assert set(np.unique(found.reason[~kept])) <= {
+        Reason.AMBIGUOUS, Reason.LEFT_RIGHT, Reason.OUT_OF_VIEW, Reason.OCCLUDED, Reason.SATURATED
+    }  # fmt: skip
+
+
+def test_the_deviation_goes_with_the_confidence(found: Match) -> None:
+    np.testing.assert_array_equal(found.deviation, deviation_of(found.confidence))
+
+    assert found.deviation.shape == found.disparity.shape
+    assert found.deviation.dtype == np.float32
 
 
 def test_what_the_right_camera_does_not_see_is_out_of_view_at_any_size() -> None:
-    for size in ({"full_size_snr": 1e9}, {"full_size_snr": 0.0}):
+    for size in ({"fine_snr": 1e9}, {"fine_snr": 0.0}):
         result = best(*pair(), **size, min_confidence=1.0)  # nothing is kept, so that every pixel has its reason
 
         assert (result.reason[:, 0] == Reason.OUT_OF_VIEW).all()
@@ -260,30 +270,12 @@ def test_colors_are_those_of_the_image_not_of_its_transform() -> None:
 
 
 class TestSize:
-    def settings(self, **changes: Any) -> EvidenceMatchingSettings:
-        settings = replace(make_settings("best", **changes), matching=MatchingSettings(max_disparity=16))
-        assert isinstance(settings, EvidenceMatchingSettings)
-        return settings
-
     def made(self, noise: float) -> Pair:
         # Texture in half of the picture, so that the other half tells its noise.
         texture = np.random.default_rng(0).random((64, 96, 1), np.float32)
         texture[:, ::2] *= 0
         grain = np.random.default_rng(1).normal(0, noise, texture.shape).astype(np.float32)
         return Pair(*[texture + grain] * 2, texture, texture, noise**2)
-
-    def test_half_in_the_dark_full_in_good_light(self) -> None:
-        settings = self.settings(correlated_factor=1e9)
-
-        assert choose_size(cpu_backend(), self.made(0.01), settings) == 1
-        assert choose_size(cpu_backend(), self.made(2.0), settings) == 2
-
-    def test_a_volume_that_would_be_too_large_is_halved_until_it_is_not(self) -> None:
-        cells = 64 * 96 * 16
-
-        for factor in (1, 2, 4):
-            settings = self.settings(correlated_factor=1e9, max_cells=cells // factor**3)
-            assert choose_size(cpu_backend(), self.made(0.01), settings) == factor
 
     @pytest.mark.parametrize(
         ("first", "end", "small"), [(0, 128, (0, 64)), (0, 5, (0, 3)), (-7, 4, (-4, 2)), (3, 4, (1, 2))]
@@ -317,7 +309,8 @@ class TestSettings:
         [{"scales": 0}, {"fits": 0}, {"quiet_quantile": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
          {"cross_weight": float("inf")}, {"cost_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
          {"group_count": 24}, {"group_count": 8}, {"group_count": 128}, {"group_count": 16, "group_reach": 2},
-         {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0}],
+         {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0},
+         {"fine_snr": -1.0}, {"light_quantile": 1.5}, {"fine_group_reach": 3}, {"fine_window": 0.0}, {"fine_p2": 0}],
     )  # fmt: skip
     def test_values_out_of_range_are_refused_by_name(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(SettingsError, match=next(iter(wrong))):

@@ -19,6 +19,7 @@ from scotopic.cli.match import DEPTH_FILES, POINTS_FILE
 from scotopic.io import read_disparity, read_kitti_png, read_pfm, write_png
 from scotopic.result import FILES, Match
 from scotopic.sensor import simulate_pair, to_uint8
+from scotopic.stages.confidence import DEVIATIONS
 
 FAST = ("--preset", "fast", "--max-disparity", "32")
 CALIB = "192 95.5 36.1 0.1 2.5\n"
@@ -85,22 +86,19 @@ def test_the_uncertainty_follows_from_the_two_views(results: tuple[Path, Result]
     assert spread[y, x] == pytest.approx(depth**2 / (192 * 0.1) * sigma, rel=1e-3)
 
 
-def test_best_matches_pixels_and_its_uncertainty_has_no_variance_of_patches(pair: Path, tmp_path: Path) -> None:
+def test_the_uncertainty_of_best_goes_with_its_confidence(pair: Path, tmp_path: Path) -> None:
     views = pair / "left.png", pair / "right.png"
     succeed(*views, "-o", tmp_path, "--max-disparity", 32, "--set", "search_steps=1", "--calib", pair / "calib.txt")
     found = Match.load(tmp_path)
 
     spread = read_pfm(tmp_path / "depth_uncertainty.pfm")
 
-    rows, columns = np.nonzero(found.mask)
-    d = found.disparity[rows, columns].astype(np.float64)
-    landing = np.rint(columns - d).astype(int)
-    inside = landing >= 0
-    other = found.right_disparity[rows[inside], landing[inside]].astype(np.float64)
-    sigma = np.sqrt((d[inside] - other) ** 2 / 2 + 1 / 12)
-    expected = 0.1 * 192 / (d[inside] + 2.5) ** 2 * sigma
-    # A few partners lie halfway between two pixels, where rounding may go either way.
-    assert np.isclose(spread[rows[inside], columns[inside]], expected, rtol=1e-3).mean() > 0.98
+    # dZ = f B / (d + offset)^2 times the standard deviation in px, which is linear between those of the calibration.
+    sigma = np.interp(found.confidence[found.mask], *DEVIATIONS)
+    expected = 0.1 * 192 / (found.disparity[found.mask].astype(np.float64) + 2.5) ** 2 * sigma
+    np.testing.assert_allclose(spread[found.mask], expected, rtol=1e-3)
+    assert found.mask.any()
+    assert not np.isfinite(spread[~found.mask]).any()
 
 
 def test_the_cloud_has_the_points_of_the_depth(results: tuple[Path, Result]) -> None:

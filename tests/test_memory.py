@@ -96,12 +96,19 @@ def picture_pair(shape: tuple[int, int, int]) -> np.ndarray:
     return (0.9 * blocks + 0.02 * random.random((2, *shape))).astype(np.float32)
 
 
-# At full size or at half of it, whatever the noise; with few candidates the maps take more than the volume.
+# In any light, whatever the noise: coarse evidence, fine evidence of denoised images, and of the images themselves.
+# Blocks everywhere leave no quiet place to tell texture from correlated noise, so the noise is said to be white.
+LIGHTS: list[dict[str, Any]] = [
+    {"fine_snr": 1e9, "full_size_snr": 1e9},
+    {"fine_snr": 0.0, "full_size_snr": 1e9, "correlated_factor": 1e9},
+    {"fine_snr": 0.0, "full_size_snr": 0.0, "correlated_factor": 1e9},
+]
+# With few candidates the maps take more than the volume.
 USES: list[tuple[str, dict[str, Any]]] = [
     ("paper", {"max_disparity": 64, "refine_steps": 2, "search_every": 2}),
     *(("fast", {"max_disparity": count}) for count in (64, 4)),
-    *(("best", {"max_disparity": count, "full_size_snr": snr}) for count in (128, 32, 4) for snr in (0.0, 1e9)),
-    ("best", {"max_disparity": 64, "max_cells": 2**16}),
+    *(("best", {"max_disparity": count, **light}) for count in (128, 32, 4) for light in LIGHTS),
+    *(("best", {"max_disparity": 64, "max_cells": cells, **light}) for cells in (2**18, 2**16) for light in LIGHTS),
 ]
 on_each_use = pytest.mark.parametrize(("preset", "options"), USES, ids=lambda each: str(each).replace(" ", ""))
 

@@ -170,7 +170,7 @@ def test_an_unknown_method_is_refused_with_a_list_of_what_there_is(spec: str) ->
     with pytest.raises(SettingsError) as caught:
         get_method(spec)
 
-    for known in (*method_specs(), "onnx:FILE.toml", "external:NAME=DIR"):
+    for known in (*method_specs(), "network:NAME", "onnx:FILE.toml", "external:NAME=DIR"):
         assert known in str(caught.value)
 
 

@@ -32,6 +32,8 @@ def assert_read_as_it_stands(plan: Plan, content: bytes) -> None:
     assert all(type(window) is int and window % 2 == 1 for window in plan.windows)
     assert all(0 < photons < float("inf") for photons in plan.photons)
     assert 0 <= plan.read_noise < float("inf")
+    assert all(frames == "clean" or (type(frames) is int and frames >= 1) for frames in plan.frames)
+    assert all(0 < share <= 100 for share in plan.coverages)
 
 
 @pytest.mark.parametrize("name", shipped_plans())
@@ -56,7 +58,8 @@ def test_a_damaged_plan_is_refused_or_read_as_it_stands(name: str, tmp_path: Pat
 @pytest.mark.parametrize(
     "line",
     ["photons = [inf]", "photons = [true]", "read_noise = nan", "seeds = [0.5]", "seeds = [-1]", "windows = [3.0]",
-     "max_disparity = 1e9", "methods = [1]", "matched_to = 3", "datasets = 3"],
+     "max_disparity = 1e9", "methods = [1]", "frames = [0]", "frames = ['dark']", "frames = [true]",
+     "coverages = [101]", "matched_to = 3", "datasets = 3"],
 )  # fmt: skip
 def test_values_of_the_wrong_kind_are_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"

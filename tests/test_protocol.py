@@ -1,20 +1,27 @@
 """The protocol's shrinking, held to formulas and to the published results' own ground truth."""
 
+import math
+
 import numpy as np
 import pytest
 from reference_data import SCENES, data_folder
+from shifted_scene import shifted_scene
 
 from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.protocol import (
+    CLEAN,
     Recording,
     at_scale,
+    known_noise,
+    record_scene,
     shrink_image,
     shrink_mask,
     shrink_truth,
     shrink_truth_paper,
 )
+from scotopic.evaluation.scene import Noise
 from scotopic.sensor import simulate_pair
 
 NAN = np.float32(np.nan)
@@ -136,3 +143,48 @@ def test_nothing_is_enlarged() -> None:
 def test_a_scale_that_is_no_share_of_full_size_is_refused(scale: float) -> None:
     with pytest.raises(SettingsError, match="scale must be a share"):
         at_scale(recording(), scale, "folder", "Ramp")
+
+
+def test_a_level_of_light_is_the_mean_of_frames_with_noise_of_their_own() -> None:
+    scene = shifted_scene(8, 12)
+
+    left, right, noisy = record_scene(scene, 2, 2, seed=3, frames=4)
+
+    frames = [simulate_pair(scene.left, scene.right, 2, 2, 3 + 1000 * k) for k in range(4)]
+    np.testing.assert_allclose(left, np.mean([frame[0] for frame in frames], axis=0), atol=1e-6)
+    np.testing.assert_allclose(right, np.mean([frame[1] for frame in frames], axis=0), atol=1e-6)
+    one = record_scene(scene, 2, 2, seed=3)
+    np.testing.assert_array_equal(one[0], frames[0][0])
+    assert noisy.noise is not None
+    assert one[2].noise is not None
+    assert noisy.noise.std == pytest.approx(one[2].noise.std / 2)  # the square root of four frames
+
+
+def test_no_frames_leave_a_clean_pair_as_it_is_and_a_real_one_with_noise_that_nobody_knows() -> None:
+    scene = shifted_scene(8, 12)
+
+    left, right, clean = record_scene(scene, 2, 2, seed=0, frames=CLEAN)
+
+    np.testing.assert_array_equal(left, scene.left)
+    np.testing.assert_array_equal(right, scene.right)
+    assert clean.noise == Noise(0.0)
+    assert record_scene(scene, 2, 2, seed=0, frames=CLEAN, is_clean=False)[2].noise is None
+
+
+def test_known_noise_is_that_of_three_levels_at_two_photons() -> None:
+    def moments(light: float) -> tuple[float, float]:
+        """Mean and variance of 0, 1/2 and 1, which the count plus noise rounds to, count by count."""
+        mean = square = 0.0
+        for count in range(40):
+            weight = math.exp(-light) * light**count / math.factorial(count)
+            below, above = (0.5 * math.erfc((count - edge) / 2 / math.sqrt(2)) for edge in (0.5, 1.5))
+            mean += weight * (0.5 * (above - below) + 1 - above)
+            square += weight * (0.25 * (above - below) + 1 - above)
+        return mean, square - mean**2
+
+    noise = known_noise(2, 2)
+
+    assert noise.black == pytest.approx(moments(0)[0], abs=1e-6)
+    assert noise.white == pytest.approx(moments(2)[0], abs=1e-6)
+    worst = max(moments(2 * k / 64)[1] for k in range(65))
+    assert noise.std == pytest.approx(math.sqrt(worst), abs=1e-6)

@@ -21,7 +21,8 @@ from scotopic.evaluation.methods.reported import REPORTED
 from scotopic.evaluation.records import Record, Task, maps_path
 from scotopic.evaluation.report import Figure, Table, read_results, write_report
 from scotopic.evaluation.report.gallery import choose_scenes, indexed_png
-from scotopic.evaluation.report.summary import figures_at, mean_line, paired_difference
+from scotopic.evaluation.report.plots import light_plots
+from scotopic.evaluation.report.summary import figures_at, figures_at_coverage, mean_line, paired_difference
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'scotopic[bench]'")
 
@@ -405,3 +406,45 @@ def test_the_gallery_is_spread_over_the_scenes_and_has_every_noise_level(tmp_pat
     assert chosen == [(1.0, "Adirondack"), (2.0, "Adirondack"), (1.0, "Motorcycle"), (2.0, "Motorcycle")]
     assert len(choose_scenes(groups, 1)) == 2
     assert len(choose_scenes(groups, 100)) == 6
+
+
+def test_at_a_fixed_coverage_errors_are_read_off_each_curve(tmp_path: Path) -> None:
+    make_folder(tmp_path, frames=(1, 8, 0), coverages=(28, 70), methods=LIGHT, gaps=False)
+    results = read_results(tmp_path)
+    group = results.groups[0]
+    method = METHODS["classical"]
+
+    found = figures_at_coverage(group, "classical", 1, 28)
+
+    errors = {seed: [method.epe(28, 1, k, seed) for k in range(3)] for seed in SEEDS}
+    assert is_about(found["epe"], over_seeds(errors))
+    bad = {seed: [bad_of(epe, "1") for epe in found] for seed, found in errors.items()}
+    # Bad-K is no straight line, and its points are 2 % of the image apart.
+    assert found["bad-1"].mean == pytest.approx(over_seeds(bad).mean, abs=0.1)
+    assert figures_at_coverage(group, "scotopic:paper", 1, 70) == {}  # it answers 60 %
+    assert figures_at_coverage(group, "nothing", 1, 28) == {}
+
+
+def test_a_report_shows_errors_against_light_with_their_coverage(tmp_path: Path) -> None:
+    make_folder(tmp_path, frames=(1, 8, 0), coverages=(28, 70), methods=LIGHT, gaps=False)
+
+    write_report(tmp_path, gallery_scenes=1)
+
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert {"fixed", "light"} <= {str(attributes.get("id")) for _, attributes in page.tags}
+    assert "W = 1, pointwise, at 28 % coverage" in page.text
+    assert "mean of 8 frames, 2 photons, read noise 2" in page.text
+    results = read_results(tmp_path)
+    assert [group.level for group in results.groups[:3]] == ["1 frame", "8 frames", "clean"]
+    (plot, *_), groups = light_plots(results, results.groups[:3], "light"), results.groups[:3]
+    assert plot.x["ticktext"] == ["1", "8", "clean"]
+    assert [view["label"] for view in plot.views] == [f"W = {w}, at {c} % coverage" for w in (1, 19) for c in (28, 70)]
+    expected = [figures_at_coverage(group, "classical", 1, 28)["epe"].mean for group in groups]
+    trace = next(trace for trace in plot.views[0]["traces"] if trace["name"] == "classical")
+    assert trace["y"] == pytest.approx(expected, rel=1e-3)
+    stored = json.loads((tmp_path / "results.json").read_text())["fixed_coverage"]
+    assert {(row["frames"], row["coverage_percent"]) for row in stored} >= {(0, 28.0), (1, 28.0), (8, 70.0)}
+
+
+def test_without_fixed_coverages_there_is_no_such_section(page: Page) -> None:
+    assert not {"fixed", "light"} & {str(attributes.get("id")) for _, attributes in page.tags}

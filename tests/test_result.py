@@ -3,16 +3,19 @@
 import json
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from scotopic.depth import disparity_uncertainty
 from scotopic.errors import InputError, OutputError
 from scotopic.io import read_pfm
 from scotopic.result import FILES, FORMAT, Match, Reason
 from scotopic.settings import make_settings
+from scotopic.stages.confidence import DEVIATIONS
 
 MAPS = (
     "disparity", "disparity_all", "right_disparity", "confidence", "reason", "left_image", "right_image",
@@ -43,6 +46,20 @@ def match() -> Match:
         **maps,
         **pictures,
     )
+
+
+def test_the_deviation_of_best_goes_with_the_confidence_and_that_of_patches_with_the_views(match: Match) -> None:
+    pixels = replace(match, settings=make_settings("best", max_disparity=32))
+    unknown = match.disparity_all.copy()
+    unknown[3, 5] = np.nan
+
+    deviation, partly = pixels.deviation, replace(pixels, disparity_all=unknown).deviation
+
+    np.testing.assert_allclose(deviation, np.interp(match.confidence, *DEVIATIONS), rtol=1e-6)
+    assert np.isnan(partly[3, 5])
+    assert np.isnan(partly).sum() == 1
+    from_views = disparity_uncertainty(match.disparity_all, match.right_disparity, match.settings.junctions.patch_size)
+    np.testing.assert_array_equal(match.deviation, from_views)
 
 
 def test_loading_gives_back_what_was_saved(match: Match, tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
+from scotopic.depth import disparity_uncertainty
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import atomic_path, claim_folder, read_npz, write_disparity, write_npz, write_pfm, write_png
 from scotopic.io.input_file import read_json, reading
-from scotopic.settings import Settings
+from scotopic.settings import JunctionMatchingSettings, Settings
+from scotopic.stages.confidence import deviation_of
 from scotopic.stages.consistency import Reason as Reason
 
 Map = NDArray[np.float32]
@@ -109,6 +111,21 @@ class Match:
         if is_on_gpu(self.reason):
             return self.to_numpy().filled
         return fill_between_boundaries(self.disparity, self.disparity_all, self.confidence, self.left_boundaries)
+
+    @cached_property
+    def deviation(self) -> Map:
+        """Standard deviation of the disparity, px, on the CPU; NaN where there is none.
+
+        That of ``best`` goes with the confidence, and covers: about nine errors in ten are smaller, and nineteen in
+        twenty smaller than two of it. That of ``paper`` and ``fast`` is estimated from how far the two views differ,
+        and is a lower bound (:func:`scotopic.depth.disparity_uncertainty`).
+        """
+        if is_on_gpu(self.reason):
+            return self.to_numpy().deviation
+        if isinstance(self.settings, JunctionMatchingSettings):
+            patch_size = self.settings.junctions.patch_size
+            return disparity_uncertainty(self.disparity_all, self.right_disparity, patch_size)
+        return np.where(np.isnan(self.disparity_all), np.float32(np.nan), deviation_of(self.confidence))
 
     @property
     def left_colours(self) -> Map:

@@ -160,7 +160,9 @@ class DescriptionSettings(Part):
     The mean of several color maps is closer to the clean image than any of them. One fit uses ``patch_size`` itself.
     """
 
-    fits: int = setting(4, "how often junctions are fitted, in patches of different sizes", low=1, high=64, public=True)
+    fits: int = setting(
+        4, "how often junctions are fitted in the dark, with patches of different sizes", low=1, high=64, public=True
+    )
     smallest_patch: float = setting(0.5, "smallest patch, as a fraction of patch_size")
     largest_patch: float = setting(1.1, "largest patch, as a fraction of patch_size")
 
@@ -177,14 +179,12 @@ class DescriptionSettings(Part):
 
 @dataclass(frozen=True)
 class ResolutionSettings(Part):
-    """Which working size images are matched at (:mod:`scotopic.stages.resolution`).
-
-    In the dark images are matched at half size, where nothing is lost and four pixels stand for one.
-    """
+    """Which sizes images are matched at (:mod:`scotopic.stages.resolution`)."""
 
     full_size_snr: float = setting(
-        1.0, "match at full size where the finest band's median signal-to-noise ratio is above this", low=0
+        3.0, "do without denoising where the finest band's median signal-to-noise ratio is above this", low=0
     )
+    light_quantile: float = setting(0.02, "quantile of the local energy that counts as noise in those ratios", high=1)
     max_cells: int = setting(
         2**26, "halve images until the volume has at most this many cells; bounds the memory", 1, 2**40, public=True
     )
@@ -233,6 +233,24 @@ class ChannelSettings(Part):
     def __post_init__(self) -> None:
         super().__post_init__()
         require("band_ratio", self.band_ratio, self.band_ratio > 1, "above 1")
+
+
+@dataclass(frozen=True)
+class FineSettings(Part):
+    """Fine evidence, and what changes where it is used (:mod:`scotopic.stages.census`). Lengths are in fine pixels."""
+
+    fine_snr: float = setting(1.0, "use fine evidence where the images' signal-to-noise ratio is above this", low=0)
+    census_contrast: float = setting(0.02, "difference of two pixels, white being 1, that counts as an edge")
+    census_noise: float = setting(1.25, "smallest such difference, in standard deviations of the noise", low=0)
+    fine_window: float = setting(1.0, "window of the fine costs")
+    # 7 is enough for groups of 64, the most that DenoisingSettings allows.
+    fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
+    coarse_decay: float = setting(5.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
+    fine_p2: int = setting(1600, "P2 where pixels can be relied on without denoising", low=1, high=1_000_000)
+    edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
+    edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)
+    fine_reach: float = setting(1.5, "reach of the score's geometric mean")
+    fine_tau: float = setting(0.7, "largest jump of disparity within a local plane")
 
 
 @dataclass(frozen=True)
@@ -340,6 +358,7 @@ class EvidenceMatchingSettings(Settings):
     resolution: ResolutionSettings = field(default_factory=ResolutionSettings)
     denoising: DenoisingSettings = field(default_factory=DenoisingSettings)
     channels: ChannelSettings = field(default_factory=ChannelSettings)
+    fine: FineSettings = field(default_factory=FineSettings)
     volume: VolumeSettings = field(default_factory=VolumeSettings)
     surfaces: SurfaceSettings = field(default_factory=SurfaceSettings)
     score: ScoreSettings = field(default_factory=ScoreSettings)
@@ -362,7 +381,7 @@ PRESETS: dict[str, Settings] = {
     "paper": JunctionMatchingSettings("paper"),
     "fast": JunctionMatchingSettings("fast", _FEW_STEPS),
     # P1 = 1.625 and P2 = 32.5 in units of the volume's spread, in steps of 1/32 of it.
-    "best": EvidenceMatchingSettings("best", _FEW_STEPS, MatchingSettings(p1=52, p2=1040, min_confidence=0.3)),
+    "best": EvidenceMatchingSettings("best", _FEW_STEPS, MatchingSettings(p1=52, p2=1040, min_confidence=0.5)),
 }
 
 #: Names of settings in earlier versions.

@@ -45,6 +45,8 @@ REASONS: dict[Reason, tuple[str, Color]] = {
     Reason.OUT_OF_VIEW: ("out of the other view", (104, 116, 190)),
     Reason.NO_STRUCTURE_RIGHT: ("no structure in the right view", (92, 84, 110)),
     Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
+    Reason.OCCLUDED: ("hidden from the other view", (142, 78, 148)),
+    Reason.SATURATED: ("too bright to tell", (232, 224, 200)),
 }
 
 

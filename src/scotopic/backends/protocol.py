@@ -150,6 +150,12 @@ class Backend(Protocol[Array]):
     def build_volume(self, features: Sequence[Features[Array]], disparities: range, progress: Share) -> Array:
         """Return the volume ``(D, H, W)``: products of the features, blurred by their windows, the widest first."""
 
+    def census_volume(self, left: Array, right: Array, disparities: range, window: float, progress: Share) -> Array:
+        """Return ``(D, H, W)``: mean absolute differences of the features ``(F, H, W)`` int8, blurred by the window.
+
+        The unit is one step of the features; beyond the edge of the other view its last column is repeated.
+        """
+
     def volume_spread(self, volume: Array) -> float:
         """Return the mean over pixels of the standard deviation over disparity."""
 

@@ -251,13 +251,19 @@ def benchmark(
     plan_file: Annotated[Path | None, typer.Argument(metavar="PLAN.toml", help="A plan of your own.")] = None,
     plan_name: Annotated[
         str | None,
-        typer.Option("--plan", help="A built-in plan: quick, table1, ablation, window-sweep or noise-sweep."),
+        typer.Option("--plan", help="A built-in plan: quick, table1, ablation, window-sweep, noise-sweep or light."),
     ] = None,
     data: Annotated[Path, typer.Option(help="Folder that holds the data sets.")] = Path(),
     methods: Annotated[
         list[str], typer.Option("--method", help="Run this method instead of the plan's; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     photons: Annotated[list[float], typer.Option(help="Photon levels instead of the plan's; may be repeated.")] = [],  # noqa: B006
+    frames: Annotated[
+        list[str], typer.Option(help="Frames to average, or clean, instead of the plan's; may be repeated.")
+    ] = [],  # noqa: B006
+    scenes: Annotated[
+        str | None, typer.Option(help="Scenes of one half of our split, tuning or checking, or all.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Use this many noise seeds, from 0 on.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Run on a local Dask cluster with this many workers.")] = 0,
@@ -274,8 +280,11 @@ def benchmark(
     plan = load_plan(str(plan_file or plan_name)).with_changes(
         methods=tuple(methods) or None,
         photons=tuple(photons) or None,
+        frames=tuple(int(text) if text.isdigit() else text for text in frames) or None,
         seeds=tuple(range(seeds)) if seeds else None,
     )
+    if scenes is not None:
+        plan = plan.with_scenes(scenes)
     claim_folder(out, ())
     write_json(out / "plan.json", asdict(plan))
 

@@ -11,7 +11,7 @@ from scotopic.api import match as match_pair
 from scotopic.cli import options
 from scotopic.cli.console import StageDisplay, limited_threads, print_result, refuse_inputs, results_folder, write_json
 from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
-from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty, disparity_uncertainty
+from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_submission
@@ -20,7 +20,7 @@ from scotopic.levels import find_levels
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import read_recording
-from scotopic.settings import JunctionMatchingSettings, Settings
+from scotopic.settings import Settings
 from scotopic.warmup import warmed
 
 METHOD = "scotopic"  #: our name in a Middlebury submission
@@ -177,11 +177,8 @@ def _save_depth(folder: Path, result: Match, calibration: Calibration | None, po
     if calibration is None:
         return []
     depth = depth_from_disparity(result.disparity, calibration)
-    # Only junction matching averages disparity over patches, which blurs it at depth edges.
-    is_averaged = isinstance(result.settings, JunctionMatchingSettings)
-    patch_size = result.settings.junctions.patch_size if is_averaged else None
-    sigma = disparity_uncertainty(result.disparity_all, result.right_disparity, patch_size)
-    for name, values in zip(DEPTH_FILES, (depth, depth_uncertainty(result.disparity, calibration, sigma)), strict=True):
+    uncertainty = depth_uncertainty(result.disparity, calibration, result.deviation)
+    for name, values in zip(DEPTH_FILES, (depth, uncertainty), strict=True):
         write_disparity(folder / name, values)  # infinite where there is none
     known = depth[np.isfinite(depth)]
     text = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []

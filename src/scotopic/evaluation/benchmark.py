@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, ScotopicError
 from scotopic.evaluation.curves import risk_coverage
-from scotopic.evaluation.datasets import open_dataset
+from scotopic.evaluation.datasets import DATASETS, Dataset, open_dataset
 from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.metrics import score
-from scotopic.evaluation.plan import Plan
+from scotopic.evaluation.plan import DatasetPlan, Plan
+from scotopic.evaluation.protocol import record_scene
 from scotopic.evaluation.records import Record, Task, maps_path, scene_path
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path
 from scotopic.optional import import_optional
-from scotopic.sensor import simulate_pair, to_uint8
+from scotopic.sensor import to_uint8
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -45,6 +46,18 @@ class Status:
     last: Record | None
 
 
+def open_part(part: DatasetPlan, root: Path) -> Dataset:
+    """Open a data set of a plan: the scenes of its folder, and of those further folders that exist.
+
+    Raises :class:`InputError` if it is not there.
+    """
+    first = open_dataset(part.kind, part.locate(root), part.scale)
+    others = [open_dataset(part.kind, root / more, part.scale) for more in part.more if (root / more).is_dir()]
+    # By name, the first of each: the same folder may be found under two paths.
+    places = {place.name: place for dataset in (*others[::-1], first) for place in dataset.places}
+    return replace(first, places=tuple(places[name] for name in sorted(places)))
+
+
 def list_scenes(plan: Plan, root: Path) -> dict[str, list[str]]:
     """Return the names of the scenes that each data set of a plan holds.
 
@@ -52,13 +65,13 @@ def list_scenes(plan: Plan, root: Path) -> dict[str, list[str]]:
     """
     found = {}
     for part in plan.datasets:
-        names = list(open_dataset(part.kind, part.locate(root), part.scale).names)
-        for name in part.scenes:
+        names = list(open_part(part, root).names)
+        for name in part.scene_names:
             if name not in names:
                 raise InputError(
                     f"Data set {part.kind!r} has no scene {name!r}. Its scenes are {', '.join(names[:20])}."
                 )
-        found[part.kind] = list(part.scenes) or names
+        found[part.kind] = list(part.scene_names) or names
     return found
 
 
@@ -68,8 +81,9 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
     inputs: Arrays = {}
     try:
         part = next(part for part in plan.datasets if part.kind == task.dataset)
-        scene = open_dataset(part.kind, part.locate(root), part.scale).load(task.scene)
-        left, right = simulate_pair(scene.left, scene.right, task.photons, task.read_noise, task.seed)
+        scene = open_part(part, root).load(task.scene)
+        noise = (task.photons, task.read_noise, task.seed, task.frames)
+        left, right, scene = record_scene(scene, *noise, is_clean=DATASETS[part.kind].is_clean)
         inputs = {"left": to_uint8(left), "truth": scene.truth.astype(np.float16)}
         method = get_method(task.method)
         start = time.perf_counter()
@@ -88,15 +102,16 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
 def _score_windows(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the scores at the method's own mask and its risk-coverage curves, by window."""
     scores, curves = {}, {}
+    region = np.isfinite(scene.truth) if DATASETS[scene.dataset].has_sparse_truth else None
     for window in plan.windows:
         truth = scene.truth if window == 1 else scene.truth_paper
-        own = score(prediction.disparity, truth, window, plan.thresholds)
+        own = score(prediction.disparity, truth, window, plan.thresholds, region)
         scores[str(window)] = {
             **{name: _finite(getattr(own, name)) for name in ("epe", "rms", "a50", "a90", "a99")},
             "bad": {f"{k:g}": _finite(share) for k, share in own.bad.items()},
             "coverage_percent": 100 * own.coverage,
         }
-        curve = risk_coverage(prediction.dense, prediction.confidence, truth, window, thresholds=plan.thresholds)
+        curve = risk_coverage(prediction.dense, prediction.confidence, truth, window, plan.thresholds, region)
         curves[str(window)] = {
             "coverage_percent": (100 * curve.coverage).tolist(),
             "epe": curve.epe.tolist(),

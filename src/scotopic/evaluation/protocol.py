@@ -10,17 +10,23 @@ Images are shrunk by area averaging. Truth is shrunk in two ways:
 
 Both are multiplied by the nominal factor, as the reference results are. Since a size is rounded to whole pixels, the
 factor of the width differs from it by up to half a pixel in the width, about 0.07 % of a disparity at these sizes.
+
+More light than the sensor takes in one frame is the mean of several frames, each with noise of its own.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
-from scotopic.evaluation.scene import Scene
+from scotopic.evaluation.scene import Noise, Scene
+from scotopic.sensor import Sensor, simulate_pair
+
+CLEAN = 0  #: number of frames that stands for the pair as it lies on disk, without noise of ours
+FRAME_SEEDS = 1000  #: frame k of seed s has the noise of seed s + 1000 k, so seeds up to 999 share no frame
 
 # 0.2 / 0.25 and 1 / 3 are not exact: a factor this near 1 is 1, and nothing is resampled.
 _SAME_SIZE = 1e-6
@@ -67,6 +73,46 @@ def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Sce
         # The little that is taken off keeps 70 / 4 * 4 at 70, whatever the rounding of the factor.
         max_disparity=None if most is None else math.ceil(most * factor - _SAME_SIZE),
     )
+
+
+def record_scene(
+    scene: Scene, photons: float, read_noise: float, seed: int, frames: int = 1, *, is_clean: bool = True
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Scene]:
+    """Return the pair that methods are given, and the scene with what is known of its noise.
+
+    Parameters
+    ----------
+    scene
+        The scene as its data set has it.
+    photons, read_noise, seed
+        As for :func:`scotopic.simulate_pair`.
+    frames
+        The pair is the mean of so many recordings; frame k is that of seed ``seed + 1000 k``. :data:`CLEAN` adds no
+        noise.
+    is_clean
+        Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair.
+    """
+    if frames == CLEAN:
+        return scene.left, scene.right, replace(scene, noise=Noise(0.0) if is_clean else None)
+    sums = np.zeros((2, *scene.left.shape))
+    for k in range(frames):
+        sums += simulate_pair(scene.left, scene.right, photons, read_noise, seed + FRAME_SEEDS * k)
+    left, right = (sums / frames).astype(np.float32)
+    return left, right, replace(scene, noise=known_noise(photons, read_noise, frames) if is_clean else None)
+
+
+def known_noise(photons: float, read_noise: float, frames: int = 1) -> Noise:
+    """Return the noise of the mean of some frames, with the clipping and rounding of the paper's sensor.
+
+    Examples
+    --------
+    >>> noise = known_noise(2, 2)
+    >>> [round(255 * value) for value in (noise.std, noise.black, noise.white)]
+    [116, 80, 166]
+    """
+    sensor = Sensor.paper(photons, read_noise).averaged(frames)
+    black, white = sensor.mean([0.0, 1.0])
+    return Noise(float(np.sqrt(sensor.noise_variance(np.linspace(0, 1, 65)).max())), float(black), float(white))
 
 
 # In all that follows `factor` is new size over old, at most 1, and both sides are rounded to whole pixels.

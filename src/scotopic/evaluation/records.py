@@ -30,13 +30,23 @@ class Task:
     read_noise: float
     seed: int
     max_disparity: int = 128
+    frames: int = 1  #: how many noisy frames are averaged; 0 for the pair without noise of ours
 
     @property
     def key(self) -> str:
         """A file name: readable, and unique by a short hash of everything that defines the task."""
         words = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{self.dataset}_{self.scene}_{self.method}").strip("-")[:80]
-        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:10]
-        return f"{words}_{self.photons:g}_{self.read_noise:g}_{self.seed}_{digest}"
+        values = asdict(self)
+        if self.frames == 1:  # records from before there were several
+            del values["frames"]
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
+        return f"{words}_{self.noise_key}_{digest}"
+
+    @property
+    def noise_key(self) -> str:
+        """The noise as a part of a file name."""
+        frames = "" if self.frames == 1 else f"{self.frames}x"
+        return f"{frames}{self.photons:g}_{self.read_noise:g}_{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -86,4 +96,4 @@ def maps_path(folder: Path, task: Task) -> Path:
 def scene_path(folder: Path, task: Task) -> Path:
     """Return where the noisy input lies, once per scene and noise: ``left`` uint8, ``truth`` float16, NaN unknown."""
     name = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{task.dataset}_{task.scene}")
-    return folder / "scenes" / f"{name}_{task.photons:g}_{task.read_noise:g}_{task.seed}.npz"
+    return folder / "scenes" / f"{name}_{task.noise_key}.npz"

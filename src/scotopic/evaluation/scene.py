@@ -8,6 +8,15 @@ from numpy.typing import NDArray
 from scotopic.depth import Calibration
 
 
+@dataclass(frozen=True)
+class Noise:
+    """The noise that a pair is known to have; values are fractions of full scale."""
+
+    std: float  #: standard deviation: the largest over all light levels; 0 if there is no noise
+    black: float = 0.0  #: mean recorded value of black
+    white: float = 1.0  #: ... and of white
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """A rectified pair with its truth, at the size of the protocol.
@@ -31,6 +40,8 @@ class Scene:
         Size of this scene over the data set's full size.
     max_disparity
         Upper end of the disparities that the data set states for the scene, in px at this size, or ``None``.
+    noise
+        The noise of the pair that methods are given, or ``None`` if nobody knows it, as in a real recording.
     """
 
     dataset: str
@@ -43,3 +54,4 @@ class Scene:
     calibration: Calibration | None
     scale: float
     max_disparity: int | None = None
+    noise: Noise | None = None

@@ -7,24 +7,45 @@ worth.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Generic
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, Stage, Stopwatch
 from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings
+from scotopic.stages.census import add_coarse_volume, census_scale, fine_volume
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
-from scotopic.stages.confidence import UNSEEN, calibrate, keep_confident, smooth_score, weigh_margin
-from scotopic.stages.consistency import lr_difference, merge_views
+from scotopic.stages.confidence import (
+    BESIDE,
+    UNSEEN,
+    calibrate,
+    choose_calibration,
+    keep_confident,
+    measure_jumps,
+    smooth_score,
+    weigh_margin,
+)
+from scotopic.stages.consistency import fill_occlusions, is_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
 from scotopic.stages.evidence_volume import build_volume, measure_spread
 from scotopic.stages.junctions.fit import Junctions, fit_fields
-from scotopic.stages.noise import NoiseModel, estimate_noise
-from scotopic.stages.resolution import choose_size, enlarge, measure_snr, relax_for_snr, shrink_pair
-from scotopic.stages.sgm import solve_along, solve_pixels
-from scotopic.stages.surfaces import fit_planes
+from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
+from scotopic.stages.resolution import (
+    Light,
+    choose_sizes,
+    enlarge,
+    measure_light,
+    measure_snr,
+    relax_for_snr,
+    settings_for_fine,
+    settings_for_light,
+    shrink_pair,
+)
+from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
+from scotopic.stages.surfaces import SPACING, fit_planes
 
 NOISE = Stage("noise", "estimate the pair's noise and stabilize its variance")
 JUNCTIONS = Stage("junctions", "describe each view by coarse structure, with patches of several sizes")
@@ -49,48 +70,50 @@ def match_evidence(
     shape, disparities = (images[0].shape[0], images[0].shape[1]), settings.matching.disparities
 
     with clock.stage(NOISE):
-        noise = estimate_noise(backend, images, settings.noise)
-        stabilized = [noise.stabilize(image) for image in images]
+        views = drop_equal_channels(backend, images)
+        noise = estimate_noise(backend, views, settings.noise)
+        stabilized = [noise.stabilize(image) for image in views]
+        light = measure_light(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
-        colors, boundaries = describe_views(backend, stabilized, noise, settings, given, report)
+        colors, boundaries = describe_views(backend, stabilized, noise, settings, light, given, report)
 
     with clock.stage(EVIDENCE) as report:
         pair = Pair(stabilized[0], stabilized[1], colors[0], colors[1], noise.variance)
-        factor = choose_size(backend, pair, settings)
-        pair, small = shrink_pair(backend, pair, settings, factor)
-        pair = detect_correlated_noise(backend, pair, small)
-        if factor > 1:  # in good light junctions and images say it all
-            pair = denoise_color_maps(backend, pair, small.denoising, small.channels)
-        small = relax_for_snr(small, measure_snr(backend, pair, small))
-        channels = build_channels(backend, pair, small)
-        volume = build_volume(backend, channels, small.matching.disparities, report)
+        evidence = gather_evidence(backend, pair, light, settings, report)
+        volume, small, factor = evidence.volume, evidence.settings, evidence.factor
         spread = measure_spread(backend, volume)
-        del channels
 
     with clock.stage(MATCHING[0]):
-        left, margin = solve_pixels(backend, volume, spread, small, is_left=True)
+        left, margin = solve_pixels(backend, volume, spread, small, evidence.penalties[0], is_left=True)
     with clock.stage(MATCHING[1]):
-        right, _ = solve_pixels(backend, volume, spread, small, is_left=False)
+        right, _ = solve_pixels(backend, volume, spread, small, evidence.penalties[1], is_left=False)
 
     with clock.stage(SURFACES):
         difference = lr_difference(backend, left, right)
         weights = weigh_margin(backend, margin, difference, small.score)
         score = smooth_score(backend, weights, small.score)
         for _ in range(small.surfaces.surface_passes):
-            surface = fit_planes(backend, left, weights, small.surfaces.wide)
+            surface = fit_planes(
+                backend, left, weights, small.surfaces.wide, spacing=2 * SPACING if factor == 1 else SPACING
+            )
             left = solve_along(backend, volume, spread, small, surface)
-        del volume
-        merged = fit_planes(backend, merge_views(backend, left, right), weights, small.surfaces.local)
+        del evidence, volume
+        threshold = settings.matching.left_right_threshold
+        is_consistent, hidden = difference <= threshold, is_hidden(backend, left, right, threshold)
+        merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
+        merged = fit_planes(backend, merged, weights * is_consistent, small.surfaces.local)
 
     with clock.stage(CONFIDENCE):
         full = partial(enlarge, backend, factor=factor, shape=shape)
         dense, right = (
             backend.xp.clip(full(each * factor), min=disparities[0], max=disparities[-1]) for each in (merged, right)
         )
-        confidence = calibrate(full(score), spread)
+        farther, nearer = measure_jumps(backend, merged * factor, BESIDE // factor)
+        confidence = full(calibrate(backend, score, farther, nearer, choose_calibration(light)))
         difference = full(backend.xp.clip(difference, min=0, max=UNSEEN)) * factor
-        disparity, reason = keep_confident(backend, dense, confidence, difference, settings.matching)
+        hidden = full(backend.xp.astype(hidden, backend.xp.float32)) > 0.5
+        disparity, reason = keep_confident(backend, dense, confidence, difference, hidden, images[0], settings.matching)
 
     return Match.from_arrays(
         settings,
@@ -104,9 +127,57 @@ def match_evidence(
         right_image=images[1],
         left_boundaries=boundaries[0],
         right_boundaries=boundaries[1],
-        left_colors=noise.restore(colors[0]),
-        right_colors=noise.restore(colors[1]),
+        left_colors=noise.restore(colors[0]) + backend.xp.zeros_like(images[0]),
+        right_colors=noise.restore(colors[1]) + backend.xp.zeros_like(images[1]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(Generic[Array]):
+    """A volume to be solved, and how: ``P2`` of each pixel of both views, the settings, and the working size."""
+
+    volume: Array
+    penalties: tuple[Array, Array]
+    settings: EvidenceMatchingSettings
+    factor: int
+
+
+def gather_evidence(
+    backend: Backend[Array], pair: Pair[Array], light: Light, settings: EvidenceMatchingSettings, report: Share
+) -> Evidence[Array]:
+    """Return coarse evidence in the dark; fine evidence with a share of the coarse in better light."""
+    sizes = choose_sizes(pair.left.shape[:2], light, settings)
+    half, small = shrink_pair(backend, pair, settings, sizes.coarse)
+    half = detect_correlated_noise(backend, half, small)
+    if not light.shows_pixels:
+        half = denoise_color_maps(backend, half, small.denoising, small.channels)
+    small = relax_for_snr(small, measure_snr(backend, half, small))
+    channels = build_channels(backend, half, small)
+    volume = build_volume(backend, channels, small.matching.disparities, report)
+    if sizes.fine is None:
+        same = uniform_penalties(backend, half.left, small.matching.p2)
+        return Evidence(volume, (same, same), small, sizes.coarse)
+
+    coarse, coarse_disparities = volume, small.matching.disparities
+    del channels, half
+    pair, small = shrink_pair(backend, pair, settings_for_fine(settings), sizes.fine)
+    views = pair.left, pair.right
+    if not light.shows_pixels:
+        pair = detect_correlated_noise(backend, pair, settings_for_light(small))
+        denoising = replace(small.denoising, group_share=1.0, group_reach=small.fine.fine_group_reach)
+        pair = denoise_color_maps(backend, pair, denoising, small.channels)
+        views = pair.left_colors, pair.right_colors
+    fine, sigma = small.fine, pair.variance**0.5
+    disparities, scale = small.matching.disparities, census_scale(pair.variance, fine)
+    volume = fine_volume(backend, views, scale, disparities, fine, report)
+    weight, ratio = 1 / (1 + fine.coarse_decay * light.band_snr), sizes.coarse // sizes.fine
+    add_coarse_volume(backend, volume, disparities, coarse, coarse_disparities, ratio, weight)
+    contrast = max(fine.edge_contrast, fine.edge_noise * sigma)
+    if light.shows_pixels:
+        small = replace(small, matching=replace(small.matching, p2=fine.fine_p2))
+    p1, p2 = small.matching.p1, small.matching.p2
+    left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)
+    return Evidence(volume, (left, right), small, sizes.fine)
 
 
 def describe_views(
@@ -114,19 +185,25 @@ def describe_views(
     images: Sequence[Array],
     noise: NoiseModel,
     settings: EvidenceMatchingSettings,
+    light: Light,
     given: Sequence[Junctions[Array]] | None,
     report: Share,
 ) -> tuple[list[Array], list[Array]]:
     """Return the color and boundary maps of both views: means over the patch sizes, or those of given junctions."""
     if given is not None:
-        return [noise.stabilize(field.color_map) for field in given], [field.boundary_map for field in given]
-    sizes = settings.description.patch_sizes(settings.junctions)
-    fits = []
+        channels = images[0].shape[2]
+        colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
+        return colors, [field.boundary_map for field in given]
+    # The better the light, the less junctions add to what the images say, and the fewer fits do.
+    most = 1 if light.shows_pixels else 2 if light.shows_detail else settings.description.fits
+    description = replace(settings.description, fits=min(settings.description.fits, most))
+    sizes = description.patch_sizes(settings.junctions)
+    fields = []
     for k, size in enumerate(sizes):
         one = replace(settings.junctions, patch_size=size)
         done = partial(_report_fit, report, k, len(sizes))
-        fits.append(fit_fields(backend, images, one, done))
-    views = list(zip(*fits, strict=True))
+        fields.append(fit_fields(backend, images, one, done))
+    views = list(zip(*fields, strict=True))
     colors = [_mean([field.color_map for field in view]) for view in views]
     return colors, [_mean([field.boundary_map for field in view]) for view in views]
 

@@ -7,10 +7,12 @@ from scotopic.backends.device import interpreted
 from scotopic.constants import BAND_CELLS, PAINTED_BYTES
 from scotopic.errors import DeviceError
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings, Settings
+from scotopic.stages.census import census_offsets
 from scotopic.stages.denoising import SIZE, STRIDE
 
 SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
-BLURS = 20  # of different widths
+BLURS = 20  # of different widths, at the size of the volume and below
+FULL_SIZE_BLURS = 5  # with which the light is measured and white places are found
 RESERVE = 0.9  # share of the free memory to plan with: allocators round up
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -46,25 +48,49 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
 
 
 def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, int], candidates: int) -> int:
-    """Return the bytes of the volume and what it is made of, or of the denoising before it if that takes more."""
+    """Return the bytes of the volume and what it is made of, or of the denoising before it if that takes more.
+
+    What the light is like is not known yet. So this is what fine evidence takes, or coarse evidence if that is more.
+    """
     height, width, channels = shape
     pixels, largest = height * width, settings.resolution.max_cells
-    cells = min(pixels * candidates, largest)
-    working = pixels if pixels * candidates <= largest else pixels // 4
+    is_small = pixels * candidates <= largest
+    cells, fine_pixels = (pixels * candidates, pixels) if is_small else (largest, pixels // 4)
+    coarse_pixels = -(-height // 2) * -(-width // 2)
+    # In the dark there is but the coarse volume, of which a large image may have all the cells there are. Beside a fine
+    # one it has an eighth of its cells, or a little more where odd numbers are halved.
+    coarse_cells = coarse_pixels * (candidates // 2 + 1) if is_small else cells
+    coarse = 4 * (coarse_cells if is_small else cells // 4)
     # Bands, junctions, image with junctions both ways, and images: each has both views and its units, which become
     # features of both views. They are stacked from as many maps again; later the volume is blurred, with two copies.
     kinds = settings.channels.scales + 4
-    features = 4 * working * kinds * (4 * channels + 5)
-    building = features + max(4 * working * kinds * (channels + 3), 12 * cells)
-    # Volume, integer costs and their sums, and the band of rows that is being quantized (an index of 8 bytes, twice,
-    # and three float32).
-    solving = 14 * cells + 28 * BAND_CELLS
-    # At half size: distances of each patch to those around it, and the frequencies of every patch of an image and its
-    # pilot, twice.
-    side = 2 * settings.denoising.group_reach + 1
-    denoising = pixels // 4 * (4 * side**2 // STRIDE**2 + 4 * 4 * SIZE**2)
-    blurs = 4 * BLURS * (height**2 + width**2) * working // pixels  # as matrices, which are kept
-    return blurs + max(building, solving, denoising)
+    features = 4 * coarse_pixels * kinds * (4 * channels + 5)
+    building = features + max(4 * coarse_pixels * kinds * (channels + 3), 12 * coarse_cells)
+    # A byte for each neighbor of a pixel in both views. Those of the second view are stacked from as many again, of the
+    # gray image shifted by rows; later the volume is blurred, with two copies.
+    neighbors = len(census_offsets())
+    comparing = coarse + max(fine_pixels * (3 * neighbors + 64), 2 * neighbors * fine_pixels + 12 * cells)
+    # Volume, integer costs and their sums, P2 of both views, and the band of rows that is being quantized (an index of
+    # 8 bytes, twice, and three float32).
+    solving = 14 * cells + 8 * fine_pixels + 28 * BAND_CELLS
+    # Where occlusions are filled from: some columns and ranks of 8 bytes for each pixel, beside the maps.
+    filling = 128 * fine_pixels
+    denoising = max(
+        _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach),
+        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach) + coarse,
+    )
+    # As matrices, which are kept: those of the fine size, and those at full size whatever it is.
+    blurs = 4 * (height**2 + width**2) * (BLURS * fine_pixels // pixels + FULL_SIZE_BLURS)
+    return blurs + max(building, comparing, solving, filling, denoising)
+
+
+def _denoising_bytes(pixels: int, channels: int, reach: int) -> int:
+    """Return the bytes of denoising two images.
+
+    Distances of each patch to those around it, and the frequencies of every patch of an image and its pilot, twice;
+    images and pilots, the earlier ones too, along the axes of their colors, and padded.
+    """
+    return pixels * (4 * (2 * reach + 1) ** 2 // STRIDE**2 + 4 * 4 * SIZE**2 + 4 * 8 * channels)
 
 
 def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:

@@ -1,4 +1,4 @@
-"""How sure a disparity is: a score that ranks pixels, and the probability that it stands for.
+"""How sure a disparity is: a score that ranks pixels, the probability that it stands for, and a standard deviation.
 
 The score: by how much the winning disparity beats the best one at least two candidates away, in units of the volume's
 spread, less where the two views disagree by more than half a pixel. Neighbors err together, and one with a small margin
@@ -7,38 +7,79 @@ speaks against all around it, so the score is a geometric mean, with the setting
     weight(x) = margin(x) exp(-max(|D_L(x) - D_R(x - D_L(x))| - 1/2, 0))
     score     = exp(G(4) log(G(1) weight + 1/10))
 
-The probability: the share of pixels with this score that are within 1 px of the truth, a rising curve through scenes
-that were rendered for the purpose, at many photon levels (``benchmarks/calibrate.py``). The score is a margin relative
-to the volume's spread, and a volume of noise has one too; so it counts more where that spread, in nats, is larger::
+The probability of being within 1 px at its own pixel also depends on what lies beside it. An edge is strong evidence
+for everything within its reach, and it moves with the nearer of its sides. So a pixel beside a jump in disparity is
+more often wrong than its score says, most of all on the nearer side: it may be background that took the foreground's
+disparity. With ``s`` the logarithm of the score, and ``f`` and ``n`` how far the smallest and the largest
+disparity within 18 px are from the pixel's own::
 
-    confidence = top / (1 + (middle / (score spread^power))^slope)
+    confidence = 1 / (1 + exp(-(a + b s + c s^2 + d log(1 + f) + e log(1 + n))))
 
-So 0.9 says: nine of ten such pixels are within 1 px, on scenes like those. Real scenes have surfaces that rendered ones
-lack; ``docs/best.md`` shows how far it holds there.
+``s`` counts from the minimum of the parabola upward, so that a larger score never lowers the confidence. The
+coefficients are fitted to real scenes in three kinds of light (``benchmarks/calibrate.py``). ``docs/confidence.md``
+shows how far they hold on scenes that were not used.
+
+The standard deviation goes with the confidence. Errors are not Gaussian: a disparity is either about right or anywhere.
+So it is chosen to cover: half of what 95 % of the errors stay below.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.settings import MatchingSettings, ScoreSettings
 from scotopic.stages.consistency import Reason
+from scotopic.stages.resolution import Light
 
 #: Left-right difference, in px, where one view does not see the pixel; finite, so that it can be interpolated.
 UNSEEN = 1e6
+BESIDE = 18  #: px, within which jumps in disparity lower the confidence
+LARGEST_JUMP = 30.0  #: px; larger ones count as this
+SATURATED = 0.98  #: share of white above which the mean of a few pixels counts as saturated
 
 
 class ConfidenceCalibration(NamedTuple):
-    """The curve from score to probability."""
+    """The coefficients ``a`` to ``e`` of the probability's logarithmic odds."""
 
-    power: float
-    top: float
-    middle: float
-    slope: float
+    constant: float
+    score: float
+    square: float
+    farther: float
+    nearer: float
+
+    @property
+    def lowest_score(self) -> float:
+        """The logarithm of the score from which on the odds rise."""
+        return -self.score / (2 * self.square)
 
 
-#: As ``benchmarks/calibrate.py`` found it on rendered scenes.
-CALIBRATION = ConfidenceCalibration(power=0.5, top=0.99, middle=117.0, slope=0.64)
+#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark
+#: jumps are where the strongest evidence is; counting them against a pixel gained nothing there.
+CALIBRATIONS = (
+    ConfidenceCalibration(-1.826, 0.334, 0.159, 0.0, 0.0),
+    ConfidenceCalibration(-0.119, 0.264, 0.175, -0.481, -0.205),
+    ConfidenceCalibration(0.303, -0.119, 0.358, -0.460, -0.122),
+)
+
+#: Confidence, and the standard deviation in px that goes with it; linear in between.
+DEVIATIONS = (
+    (0.10, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
+    (11.0, 8.3, 5.8, 4.8, 4.4, 3.3, 3.1, 2.1, 1.4, 0.45),
+)
+
+
+def choose_calibration(light: Light) -> ConfidenceCalibration:
+    """Return the calibration for this light."""
+    return CALIBRATIONS[2 if light.shows_detail and light.shows_pixels else 1 if light.shows_detail else 0]
+
+
+def deviation_of(confidence: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the standard deviation of disparities with this confidence, in px."""
+    return np.interp(confidence, *DEVIATIONS).astype(np.float32)
 
 
 def weigh_margin(backend: Backend[Array], margin: Array, difference: Array, settings: ScoreSettings) -> Array:
@@ -53,20 +94,58 @@ def smooth_score(backend: Backend[Array], weights: Array, settings: ScoreSetting
     return backend.xp.exp(backend.blur(backend.xp.log(near), settings.confidence_reach))
 
 
-def calibrate(score: Array, spread: float, calibration: ConfidenceCalibration = CALIBRATION) -> Array:
-    """Return the confidence that a score stands for, in a volume of this spread."""
-    power, top, middle, slope = calibration
-    odds: Array = (score * (spread**power / middle)) ** slope
-    confidence: Array = top * odds / (1 + odds)
+def measure_jumps(backend: Backend[Array], disparity: Array, reach: int) -> tuple[Array, Array]:
+    """Return how far the smallest and the largest disparity within ``reach`` pixels are from each pixel's own."""
+    lowest, highest = (_slide(backend, disparity, reach, pick) for pick in (backend.xp.minimum, backend.xp.maximum))
+    return disparity - lowest, highest - disparity
+
+
+def _slide(backend: Backend[Array], values: Array, reach: int, pick: Callable[[Array, Array], Array]) -> Array:
+    """Return the smallest or largest value in a square around each pixel."""
+    for axis, length in enumerate(values.shape):
+        done = 0
+        while done < reach:
+            # Windows side by side: three of them make one that is three times as wide.
+            step = min(2 * done + 1, reach - done)
+            sides = [
+                backend.xp.take(values, backend.xp.clip(backend.arange(length) + way, min=0, max=length - 1), axis=axis)
+                for way in (-step, step)
+            ]
+            values, done = pick(pick(values, sides[0]), sides[1]), done + step
+    return values
+
+
+def calibrate(
+    backend: Backend[Array], score: Array, farther: Array, nearer: Array, calibration: ConfidenceCalibration
+) -> Array:
+    """Return the confidence that a score stands for beside jumps of these heights, in px."""
+    xp = backend.xp
+    s = xp.clip(xp.log(score), min=calibration.lowest_score)
+    below, above = (xp.log(1 + xp.clip(jump, min=0, max=LARGEST_JUMP)) for jump in (farther, nearer))
+    odds = calibration.constant + (calibration.score + calibration.square * s) * s
+    odds = odds + calibration.farther * below + calibration.nearer * above
+    confidence: Array = 1 / (1 + xp.exp(-odds))
     return confidence
 
 
 def keep_confident(
-    backend: Backend[Array], disparity: Array, confidence: Array, difference: Array, settings: MatchingSettings
+    backend: Backend[Array],
+    disparity: Array,
+    confidence: Array,
+    difference: Array,
+    is_hidden: Array,
+    image: Array,
+    settings: MatchingSettings,
 ) -> tuple[Array, Array]:
-    """Return the disparity where it is sure enough, NaN elsewhere, and why not: what speaks against it most."""
+    """Return the disparity where it is sure enough, NaN elsewhere, and why not: what speaks against it most.
+
+    ``is_hidden`` says where something nearer hides the pixel from the right view; ``image`` is the left one.
+    """
     xp = backend.xp
-    why = xp.where(difference >= settings.left_right_threshold, int(Reason.LEFT_RIGHT), int(Reason.AMBIGUOUS))
+    is_white = xp.min(backend.blur(image, 1.5), axis=2) > SATURATED
+    why = xp.where(is_white, int(Reason.SATURATED), int(Reason.AMBIGUOUS))
+    disagrees = xp.where(is_hidden, int(Reason.OCCLUDED), int(Reason.LEFT_RIGHT))
+    why = xp.where(difference >= settings.left_right_threshold, disagrees, why)
     why = xp.where(difference >= UNSEEN / 2, int(Reason.OUT_OF_VIEW), why)
     is_unsure = confidence < settings.min_confidence
     reason = xp.astype(xp.where(is_unsure, why, int(Reason.OK)), xp.uint8)

@@ -34,6 +34,8 @@ class Reason(IntEnum):
     OUT_OF_VIEW = 3  #: the views disagree, and the partner would lie outside the right image
     NO_STRUCTURE_RIGHT = 4  #: no boundary at the partner in the right view (only with ``mask_right``)
     AMBIGUOUS = 5  #: confidence below ``min_confidence``
+    OCCLUDED = 6  #: the views disagree, and something nearer hides the pixel from the right view
+    SATURATED = 7  #: confidence below ``min_confidence`` where the left image is white
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +72,48 @@ def sample_right(backend: Backend[Array], right: Array, landing: Landing[Array])
 
 
 def lr_difference(backend: Backend[Array], left: Array, right: Array) -> Array:
-    """Return ``|D_L(x) - D_R(x - D_L(x))|`` at the nearest pixel, infinite where that lies outside the right view."""
-    landing = land(backend, left)
+    """Return ``|D_L(x) - D_R(x - D_L(x))|`` at the nearest pixel, infinite where that lies outside the right view.
+
+    Its outermost columns count as outside: they are repeated beyond the edge, so all disparities from there on match.
+    """
+    landing, last = land(backend, left), left.shape[1] - 1
+    is_outside = landing.is_outside | (landing.column == 0) | (landing.column == last)
     difference = backend.xp.abs(left - sample_right(backend, right, landing))
-    return backend.xp.where(landing.is_outside, float("inf"), difference)
+    return backend.xp.where(is_outside & (left != 0), float("inf"), difference)
+
+
+def is_hidden(backend: Backend[Array], left: Array, right: Array, threshold: float) -> Array:
+    """Return where the right view sees something nearer than the left pixel, by more than the threshold."""
+    hidden: Array = sample_right(backend, right, land(backend, left)) - left > threshold
+    return hidden
 
 
 def merge_views(backend: Backend[Array], left: Array, right: Array) -> Array:
     """Return the mean of both views' disparities where they agree to a pixel, the left one's elsewhere."""
     partner = sample_right(backend, right, land(backend, left))
     return backend.xp.where(backend.xp.abs(partner - left) < 1, (left + partner) / 2, left)
+
+
+def fill_occlusions(backend: Backend[Array], disparity: Array, is_consistent: Array) -> Array:
+    """Return the disparity with what the views disagree on taken from the farther of its neighbors on the row.
+
+    What only the left view sees lies behind what hides it from the right one. So it takes the smaller disparity of the
+    nearest consistent pixels to its left and right. A row without any consistent pixel stays as it is.
+    """
+    xp, width = backend.xp, disparity.shape[1]
+    columns = backend.arange(width) + 0 * xp.astype(disparity, xp.int64)
+    # The columns of each row's consistent pixels, in order, and how many of them lie up to each pixel.
+    places = xp.sort(xp.where(is_consistent, columns, width), axis=1)
+    before = xp.cumulative_sum(xp.astype(is_consistent, xp.int64), axis=1)
+    count = before[:, -1:] + 0 * before
+
+    def neighbor(rank: Array, exists: Array) -> Array:
+        place = xp.take_along_axis(places, xp.clip(rank, min=0, max=width - 1), axis=1)
+        value = xp.take_along_axis(disparity, xp.clip(place, min=0, max=width - 1), axis=1)
+        return xp.where(exists, value, float("inf"))
+
+    farther = xp.minimum(neighbor(before - 1, before > 0), neighbor(before, before < count))
+    return xp.where(is_consistent | (count == 0), disparity, farther)
 
 
 def average_over_patches(

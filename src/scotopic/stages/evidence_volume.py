@@ -72,17 +72,17 @@ def reference_volume(channels: Sequence[Channel[np.ndarray]], disparities: range
     for channel in channels:
         left, right = (each.astype(np.float64) for each in (channel.left, channel.right))
         difference, likeness = channel.slopes()
-        kernel = gaussian_kernel(channel.window)
         for k, d in enumerate(disparities):
             partner = right[:, np.clip(np.arange(width) - d, 0, width - 1)]
             u, w = (left - partner) / math.sqrt(2), (left + partner) / math.sqrt(2)
             cost = (difference * u**2 - likeness * w**2).sum(axis=2)
-            volume[k] += _reference_blur(cost if channel.units is None else cost * channel.units, kernel)
+            volume[k] += reference_blur(cost if channel.units is None else cost * channel.units, channel.window)
     return volume
 
 
-def _reference_blur(plane: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a plane blurred along both axes, mirrored at its edges."""
+def reference_blur(plane: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+    """Return a plane blurred by a Gaussian along both axes, mirrored at its edges."""
+    kernel = gaussian_kernel(sigma)
     reach = kernel.size // 2
     for axis in (0, 1):
         padding = [(0, 0), (0, 0)]

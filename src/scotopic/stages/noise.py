@@ -64,6 +64,13 @@ class NoiseModel:
         return recorded
 
 
+def drop_equal_channels(backend: Backend[Array], images: Sequence[Array]) -> list[Array]:
+    """Return the images with one channel if all are equal: a gray picture stored as color has no more light in it."""
+    xp = backend.xp
+    is_gray = all(float(xp.max(xp.abs(image - image[..., :1]))) == 0 for image in images)
+    return [backend.contiguous(image[..., :1]) for image in images] if is_gray else list(images)
+
+
 def estimate_noise(backend: Backend[Array], images: Sequence[Array], settings: NoiseSettings) -> NoiseModel:
     """Return the noise of a pair, both views pooled."""
     curve = _noise_curve(backend, images)

@@ -1,40 +1,92 @@
-"""At which size a pair is matched, and how windows and penalties adapt to its signal-to-noise ratio.
+"""At which sizes a pair is matched, and how windows and penalties adapt to its signal-to-noise ratio.
 
-In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. Two ratios
-of signal to noise are measured. That of the finest band, its median over the left image, decides on the size
-(:func:`choose_size`). That of the images themselves, along the axis of their colors that has most signal, is about 0.1
-at two photons, 2 to 3 at 32, 4 to 15 on clean pictures (:func:`measure_snr`). Windows, penalties and the reach of the
-score are made for images in which a pixel alone says nothing; above a ratio ``q`` of 1 it says something: lengths then
-fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and penalties with ``q^(3/4)``.
+In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. In good
+light fine evidence at full size is added (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are measured.
+That of the images at half size, along the axis of their colors that has most signal, decides on the fine evidence
+(:func:`measure_snr`): it is about 0.1 at two photons, 1 to 5 at 64, above 50 on clean pictures. That of the finest band
+at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be relied on: on
+real scenes it is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low, or the noise
+is not far below the contrast that the census asks for, images are denoised first.
+
+Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing; above a ratio
+``q`` of 1 it says something: lengths then fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and
+penalties with ``q^(3/4)``.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.settings import EvidenceMatchingSettings
-from scotopic.stages.channels import Pair, band, band_kernel, energy, high_pass, principal_axes
+from scotopic.stages.channels import (
+    Pair,
+    band,
+    band_kernel,
+    detect_correlated_noise,
+    energy,
+    high_pass,
+    principal_axes,
+)
 
 MIN_WINDOW = 0.7  #: windows of less than this are those of single pixels
 
 
-def choose_size(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> int:
-    """Return how many pixels along a side become one: 1 in good light, 2 in the dark, more in a large image."""
-    factor = 1 if measure_band_snr(backend, pair, settings) > settings.resolution.full_size_snr else 2
-    height, width = pair.left.shape[:2]
-    cells = height * width * len(settings.matching.disparities)
-    while cells > settings.resolution.max_cells * factor**3 and factor < min(height, width):
+class Sizes(NamedTuple):
+    """How many pixels along a side become one, for the coarse evidence and for the fine."""
+
+    coarse: int
+    fine: int | None  #: ``None`` in the dark, where there is no fine evidence
+
+
+class Light(NamedTuple):
+    """What the light of a pair shows, by two signal-to-noise ratios."""
+
+    snr: float  #: of the images at half size
+    band_snr: float  #: of the finest band at full size
+    shows_detail: bool  #: enough for fine evidence
+    shows_pixels: bool  #: enough to do without denoising
+
+
+def measure_light(
+    backend: Backend[Array], images: Sequence[Array], variance: float, settings: EvidenceMatchingSettings
+) -> Light:
+    """Return what the light of two images shows; ``variance`` is that of their noise."""
+    left, right = images
+    size = max(2, _smallest_size(left.shape[:2], settings))
+    half, small = shrink_pair(backend, Pair(left, right, left, right, variance), settings, size)
+    snr = measure_snr(backend, detect_correlated_noise(backend, half, settings_for_light(small)), small)
+    band_snr = measure_band_snr(backend, left, variance, settings)
+    # A scene of high contrast may have a high ratio and yet so much noise that it would set the scale of the census.
+    is_quiet = settings.fine.census_noise * variance**0.5 <= settings.fine.census_contrast
+    shows_pixels = is_quiet and band_snr > settings.resolution.full_size_snr
+    return Light(snr, band_snr, snr > settings.fine.fine_snr, shows_pixels)
+
+
+def choose_sizes(shape: tuple[int, ...], light: Light, settings: EvidenceMatchingSettings) -> Sizes:
+    """Return the sizes: half for coarse evidence, full for fine evidence in good light; smaller in large images."""
+    smallest = _smallest_size(shape, settings)
+    return Sizes(2 * smallest, smallest) if light.shows_detail else Sizes(max(smallest, 2), None)
+
+
+def _smallest_size(shape: tuple[int, ...], settings: EvidenceMatchingSettings) -> int:
+    """Return how many pixels along a side have to become one for the volume to be small enough."""
+    cells, factor = shape[0] * shape[1] * len(settings.matching.disparities), 1
+    while cells > settings.resolution.max_cells * factor**3 and factor < min(shape):
         factor *= 2
     return factor
 
 
-def measure_band_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> float:
-    """Return the median over the left image of the finest band's signal-to-noise ratio."""
+def measure_band_snr(
+    backend: Backend[Array], image: Array, variance: float, settings: EvidenceMatchingSettings
+) -> float:
+    """Return the median over an image of its finest band's signal-to-noise ratio; ``variance`` is that of its noise."""
     scale = settings.channels.finest_scale
-    fine = band(backend, pair.left, scale, 2.0)
-    noise = pair.variance * band_kernel(scale, 2.0)[0]
+    fine = band(backend, image, scale, 2.0)
+    noise = variance * band_kernel(scale, 2.0)[0]
     local = backend.blur(energy(backend, fine) / fine.shape[2], 6 * scale)
-    quiet = backend.quantile(local, settings.noise.quiet_quantile)
+    quiet = backend.quantile(local, settings.resolution.light_quantile)
     if quiet > settings.noise.correlated_factor * noise:
         noise = quiet
     return max(backend.quantile(local, 0.5) / noise - 1, 0.0)
@@ -78,6 +130,22 @@ def measure_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMa
     variances, _ = principal_axes(backend, left, right)
     snr = max(float(variances[-1]) / pair.variance - 1, 0.0)
     return min(snr, settings.resolution.max_snr)
+
+
+def settings_for_light(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
+    """Return the settings with which noise is told from texture: textured pictures have few quiet places."""
+    quietest = replace(settings.noise, quiet_quantile=settings.resolution.light_quantile)
+    return replace(settings, noise=quietest)
+
+
+def settings_for_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
+    """Return the settings with the reach of the score and the jumps within planes that suit fine evidence."""
+    fine = settings.fine
+    return replace(
+        settings,
+        score=replace(settings.score, confidence_reach=fine.fine_reach),
+        surfaces=replace(settings.surfaces, plane_tau=fine.fine_tau),
+    )
 
 
 def relax_for_snr(settings: EvidenceMatchingSettings, snr: float) -> EvidenceMatchingSettings:

@@ -11,8 +11,9 @@ strongest boundary inside patch ``p``: a jump in disparity is cheap at a boundar
 
 **Pixels** (``best``). Costs are counted from each pixel's lowest one, in steps of ``spread / cost_steps``, where the
 spread is the volume's own (:func:`~scotopic.stages.evidence_volume.measure_spread`). ``P1`` and ``P2`` are in the same
-steps, so they mean the same at any light, but for what :mod:`~scotopic.stages.resolution` takes off. The right view's
-volume is the left one sheared: its pixel ``x`` at ``d`` is the left pixel ``x + d`` at ``d``.
+steps, so they mean the same at any light, but for what :mod:`~scotopic.stages.resolution` takes off. With fine evidence
+``P2`` falls at the edges of the image, where jumps belong (:func:`edge_penalties`). The right view's volume is the left
+one sheared: its pixel ``x`` at ``d`` is the left pixel ``x + d`` at ``d``.
 
 **Along surfaces.** Penalties for steps keep floors and walls from being slanted. So the left view is solved a second
 time along surfaces: with wide planes laid through the first answer, candidate ``k`` of a pixel means ``k`` steps from
@@ -43,8 +44,35 @@ def jump_penalties(backend: Backend[Array], junctions: Junctions[Array], setting
     return xp.astype(xp.floor(penalties), xp.int32)
 
 
+def edge_penalties(backend: Backend[Array], image: Array, p1: int, p2: int, contrast: float) -> Array:
+    """Return ``P2 / (1 + g / contrast)`` of each pixel, at least ``P1``: a jump in disparity is cheap at an edge.
+
+    ``g`` is the larger of the differences to the pixels on the right and below, in the mean of the channels.
+    """
+    xp = backend.xp
+    gray = xp.mean(image, axis=2)
+    differences = []
+    for axis, length in enumerate(gray.shape):
+        successor = xp.take(gray, xp.clip(backend.arange(length) + 1, max=length - 1), axis=axis)
+        differences.append(xp.abs(successor - gray))
+    penalties = p2 / (1 + xp.maximum(*differences) / contrast)
+    return xp.astype(xp.floor(xp.clip(penalties, min=p1)), xp.int32)
+
+
+def uniform_penalties(backend: Backend[Array], image: Array, p2: int) -> Array:
+    """Return the same ``P2`` at every pixel of an image."""
+    xp = backend.xp
+    return xp.astype(xp.zeros_like(image[..., 0]), xp.int32) + p2
+
+
 def solve_pixels(
-    backend: Backend[Array], volume: Array, spread: float, settings: EvidenceMatchingSettings, *, is_left: bool
+    backend: Backend[Array],
+    volume: Array,
+    spread: float,
+    settings: EvidenceMatchingSettings,
+    penalties: Array,
+    *,
+    is_left: bool,
 ) -> tuple[Array, Array]:
     """Return one view's disparity, with a fraction of a pixel, and its margin in units of the volume's spread.
 
@@ -56,10 +84,12 @@ def solve_pixels(
         Of the volume.
     settings
         With the disparity range at this size.
+    penalties
+        ``P2`` of each pixel of the view, int32.
     """
     xp, steps, first = backend.xp, settings.volume.cost_steps, settings.matching.min_disparity
     costs = backend.quantize_costs(volume, spread / steps, MAX_COST, None if is_left else first)
-    totals = backend.aggregate(costs, _uniform_penalties(backend, costs, settings), settings.matching.p1)
+    totals = backend.aggregate(costs, penalties, settings.matching.p1)
     del costs
     best, margin = backend.select(totals)
     margin = xp.astype(xp.astype(margin, xp.float64) * (1 / steps), xp.float32)
@@ -67,22 +97,21 @@ def solve_pixels(
 
 
 def solve_along(
-    backend: Backend[Array], volume: Array, spread: float, settings: EvidenceMatchingSettings, surface: Array
+    backend: Backend[Array],
+    volume: Array,
+    spread: float,
+    settings: EvidenceMatchingSettings,
+    surface: Array,
 ) -> Array:
     """Return the left view's disparity, solved along a surface, ``(H, W)``; the other arguments as above."""
     xp, first, candidates = backend.xp, settings.matching.min_disparity, len(volume)
     # As many candidates as there are, the surface in their middle.
     start = xp.floor(surface + 0.5) - candidates // 2
     costs = backend.quantize_costs_along(volume, spread / settings.volume.cost_steps, MAX_COST, start - first)
-    totals = backend.aggregate(costs, _uniform_penalties(backend, costs, settings), settings.matching.p1)
+    penalties = uniform_penalties(backend, costs, settings.matching.p2)
+    totals = backend.aggregate(costs, penalties, settings.matching.p1)
     best, _ = backend.select(totals)
     return xp.clip(start + subpixel_minimum(backend, totals, best, 0), min=first, max=first + candidates - 1)
-
-
-def _uniform_penalties(backend: Backend[Array], costs: Array, settings: EvidenceMatchingSettings) -> Array:
-    """Return the same ``P2`` everywhere."""
-    xp = backend.xp
-    return xp.astype(xp.zeros_like(costs[..., 0]), xp.int32) + settings.matching.p2
 
 
 def subpixel_minimum(backend: Backend[Array], totals: Array, best: Array, first: int) -> Array:

@@ -21,11 +21,13 @@ SPACING = 2  #: every how many pixels around one are looked at, either way: neig
 FAINT = 1e-6  #: weight of a disparity that nothing speaks for: planes go through such ones where there are no others
 
 
-def fit_planes(backend: Backend[Array], disparity: Array, weights: Array, planes: PlaneSettings) -> Array:
+def fit_planes(
+    backend: Backend[Array], disparity: Array, weights: Array, planes: PlaneSettings, spacing: int = SPACING
+) -> Array:
     """Return the disparity with local planes fitted to it."""
     weights, present = weights + FAINT, disparity
     for _ in range(planes.rounds):
-        present = backend.fit_planes(disparity, weights, present, planes, SPACING)
+        present = backend.fit_planes(disparity, weights, present, planes, spacing)
     return present
 
 

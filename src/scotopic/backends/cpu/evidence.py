@@ -53,6 +53,16 @@ class CpuEvidence(CpuImages):
             progress((k + 1) / len(disparities))
         return volume
 
+    def census_volume(
+        self, left: np.ndarray, right: np.ndarray, disparities: range, window: float, progress: Share
+    ) -> np.ndarray:
+        volume = np.empty((len(disparities), *left.shape[1:]), np.float32)
+        for k, d in enumerate(disparities):
+            kernels.census_costs(left, right, d, volume[k])
+            volume[k] = self.blur(volume[k], window)
+            progress((k + 1) / len(disparities))
+        return volume
+
     def volume_spread(self, volume: np.ndarray) -> float:
         total = float(kernels.spread_of_rows(volume).sum())
         return total / float(volume.shape[1] * volume.shape[2])

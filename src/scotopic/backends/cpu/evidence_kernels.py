@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import float32, int64, njit, prange
+from numba import float32, int16, int64, njit, prange
 
 # Fast math assumes finite numbers, so nothing here is infinite.
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
@@ -123,6 +123,25 @@ def add_products(left, right, shift, out):
                 line[x] += a[x] * b[x - shift]
             for x in range(max(first, last), width):
                 line[x] += a[x] * b[width - 1]
+
+
+@njit(parallel=True, **_FAST)
+def census_costs(left, right, shift, out):
+    """Mean of ``|left(y, x) - right(y, x - shift)|`` over the features, the last columns repeated."""
+    features, height, width = left.shape
+    for y in prange(height):
+        total = np.zeros(width, np.int16)  # 127 features would fit
+        first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
+        for f in range(features):
+            a, b = left[f, y], right[f, y]
+            for x in range(first):
+                total[x] += int16(abs(int16(a[x]) - int16(b[0])))
+            for x in range(first, last):
+                total[x] += int16(abs(int16(a[x]) - int16(b[x - shift])))
+            for x in range(max(first, last), width):
+                total[x] += int16(abs(int16(a[x]) - int16(b[width - 1])))
+        for x in range(width):
+            out[y, x] = total[x] / float32(features)
 
 
 @njit(parallel=True, **_FAST)

@@ -63,6 +63,16 @@ class CudaEvidence(CudaImages):
             progress(done / len(features))
         return volume.contiguous()
 
+    def census_volume(self, left: Tensor, right: Tensor, disparities: range, window: float, progress: Share) -> Tensor:
+        features, height, width = left.shape
+        volume = torch.empty((len(disparities), height, width), dtype=torch.float32, device=left.device)
+        kernels.census_costs[(triton.cdiv(width, _BLOCK), height, len(disparities))](
+            left.contiguous(), right.contiguous(), volume, features, height, width, disparities[0], BLOCK=_BLOCK
+        )
+        volume = blur_planes(volume, window).contiguous()
+        progress(1.0)
+        return volume
+
     def volume_spread(self, volume: Tensor) -> float:
         return float(volume.std(dim=0, correction=0).mean(dtype=torch.float64))
 

@@ -20,6 +20,22 @@ def add_products(left, right, volume, features, height, width, first, BLOCK: tl.
     tl.store(volume + k * area + line + x, total, mask=inside)
 
 
+@triton.jit(do_not_specialize=["features", "height", "width", "first"])
+def census_costs(left, right, volume, features, height, width, first, BLOCK: tl.constexpr):
+    """Mean of ``|left(y, x) - right(y, x - first - k)|`` over the features, the last columns repeated."""
+    k, y = tl.program_id(2), tl.program_id(1)
+    x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = x < width
+    partner = tl.minimum(tl.maximum(x - first - k, 0), width - 1)
+    area = height.to(tl.int64) * width
+    line = y.to(tl.int64) * width
+    total = tl.zeros((BLOCK,), tl.int32)
+    for f in range(features):
+        own = tl.load(left + f * area + line + x, mask=inside, other=0).to(tl.int32)
+        total += tl.abs(own - tl.load(right + f * area + line + partner, mask=inside, other=0).to(tl.int32))
+    tl.store(volume + k * area + line + x, total.to(tl.float32) / features, mask=inside)
+
+
 @triton.jit(do_not_specialize=["height", "width"])
 def fit_planes(
     disparity, weights, present, out, height, width, shape, sharpness, ridge, REACH: tl.constexpr, STEP: tl.constexpr,

@@ -36,6 +36,9 @@ class DatasetKind:
     #: Least and most px of the width of full size, by the name of the scene; ``""`` for all others.
     full_width: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     part: str = ""  #: folder of the whole data set in which the scenes are that are taken
+    is_clean: bool = True  #: whether the noise of its images can be neglected
+    #: Whether truth is a few points: those are then scored alone, and coverage is the share of them that is answered.
+    has_sparse_truth: bool = False
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the scenes in a folder, given the size on disk if the user states it, and the scale that is wanted.
@@ -171,6 +174,20 @@ _MIDDLEBURY_2006 = DatasetKind(
     full_width={"": (1200.0, 1450.0)},
 )
 
+_OWN_PAIRS = _OwnPairs(
+    title="own pairs",
+    scale=1.0,
+    layout=(
+        "a folder for each pair, or one such folder, with im0 and im1 or left and right (PNG, JPEG, TIFF, PPM, "
+        "PFM), and optionally truth as disp0.pfm or disp.pfm (inf unknown) or disp0.png or disp.png (16-bit, "
+        "disparity x 256, 0 unknown), disp1.pfm or disp1.png of the right view, mask0nocc.png, calib.txt"
+    ),
+    truth=("disp0.pfm", "disp.pfm", "disp0.png", "disp.png"),
+    right_truth=("disp1.pfm", "disp1.png"),
+    truth_is_optional=True,
+    is_clean=False,
+)
+
 #: The data sets that can be opened, each with its title, the scale of its protocol and its layout in words.
 DATASETS: Mapping[str, DatasetKind] = {
     # Scenes of 2014 are 2300 to 3000 px wide at full size; the widest is less than twice the narrowest, so the three
@@ -230,16 +247,17 @@ DATASETS: Mapping[str, DatasetKind] = {
         views=("image_2", "image_3"),
         truth=("disp_occ_0",),
     ),
-    "folder": _OwnPairs(
-        title="own pairs",
-        scale=1.0,
+    # Real pairs of the night, with sparse truth by LIDAR, which is about 1 px accurate. Their noise is their own, and
+    # nobody knows it. The pair that we have is from Oxford RobotCar (Maddern et al., "1 Year, 1000 km: The Oxford
+    # RobotCar Dataset", 2017).
+    "night": replace(
+        _OWN_PAIRS,
+        title="night street",
         layout=(
-            "a folder for each pair, or one such folder, with im0 and im1 or left and right (PNG, JPEG, TIFF, PPM, "
-            "PFM), and optionally truth as disp0.pfm or disp.pfm (inf unknown) or disp0.png or disp.png (16-bit, "
-            "disparity x 256, 0 unknown), disp1.pfm or disp1.png of the right view, mask0nocc.png, calib.txt"
+            "<scene>/ with im0.png im1.png and disp0.png (LIDAR: 16-bit, disparity x 256, 0 unknown), or truth as for "
+            "own pairs"
         ),
-        truth=("disp0.pfm", "disp.pfm", "disp0.png", "disp.png"),
-        right_truth=("disp1.pfm", "disp1.png"),
-        truth_is_optional=True,
+        has_sparse_truth=True,
     ),
+    "folder": _OWN_PAIRS,
 }

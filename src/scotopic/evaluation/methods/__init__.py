@@ -10,7 +10,9 @@ spec                         what it is
 ``nlm|tv|wavelet+sgbm``      a denoiser on both views, then SGBM
 ``classical``                blur, windowed SSD, per-pixel SGM, left-right check; ``classical+subpixel`` refines it
 ``clean+sgbm``               SGBM on the clean pair: the ceiling, not a competitor
-``onnx:FILE.toml``           a network exported to ONNX (:mod:`~scotopic.evaluation.methods.networks`)
+``network:NAME``             a network whose recipe ships: ``hitnet``, ``ffdnet+hitnet``, ``mccnn+sgm``; ``ffdnet`` and
+                             ``bias-free-unet``, then SGBM; ``network:NAME=FOLDER`` says where its model is
+``onnx:FILE.toml``           a network exported to ONNX, by a recipe (:mod:`~scotopic.evaluation.methods.recipes`)
 ``external:NAME=DIR``        disparity maps made by anything (:mod:`~scotopic.evaluation.methods.external`)
 ===========================  ========================================================================================
 """
@@ -22,7 +24,7 @@ from scotopic.evaluation.method import Method, Predict
 from scotopic.evaluation.methods import external, ours
 from scotopic.evaluation.methods.classical import predict_classical
 from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
-from scotopic.evaluation.methods.networks import load_network
+from scotopic.evaluation.methods.networks import find_network, load_network
 from scotopic.evaluation.methods.opencv import predict_bm, predict_clean_sgbm, predict_sgbm
 from scotopic.settings import PRESETS
 
@@ -78,8 +80,10 @@ def get_method(spec: str) -> Method:
     family, _, rest = spec.partition(":")
     if spec in METHODS or (family == "scotopic" and "+" in rest):
         return Method(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
+    if family == "network":
+        return find_network(rest)
     if family not in ("onnx", "external"):
-        known = ", ".join((*METHODS, "onnx:FILE.toml", "external:NAME=DIR"))
+        known = ", ".join((*METHODS, "network:NAME", "onnx:FILE.toml", "external:NAME=DIR"))
         raise SettingsError(f"There is no method {spec!r}. Methods are {known}.")
     method = load_network(rest, get_method) if family == "onnx" else external.method_of(rest)
     if method.name in {known.replace(":", "-") for known in METHODS}:

@@ -1,33 +1,19 @@
-"""Networks exported to ONNX, as methods. A small TOML file says how to feed one::
+"""Networks exported to ONNX, as methods, each fed as its recipe says (:mod:`~scotopic.evaluation.methods.recipes`).
 
-    model = "igev.onnx"        # beside this file, or anywhere
-    kind = "stereo"            # "stereo", "denoiser" (then SGBM), "completion"
-    name = "IGEV++"            # in the table; the file's own name without it
-    layout = "NCHW"            # or "NHWC"
-    channels = "RGB"           # or "BGR", "gray"
-    range = [0, 255]           # what black and white become
-    mean = [0.0]               # then subtracted, and divided by std: one value, or one per channel
-    std = [1.0]
-    multiple = 32              # sides are padded to multiples of it by replication, on the right and below
-    sign = 1                   # -1 where the network gives x_right - x_left
-    scale = 1.0                # the output times this is in px
-    output = "disparity"       # which output; the first without it
-    confidence = "certainty"   # an output with the confidence of each pixel (optional)
-    sparse = "scotopic:paper"  # completion only: the method whose answers are completed
-    denoiser = "nlm"           # completion only: for its left image
+Inputs are given in the order of the model: left and right; one view at a time; left image and sparse map.
 
-Only ``model`` and ``kind`` must be there; the others show their defaults, but for ``name``, ``output`` and
-``confidence`` and for ``multiple``, which is 1. Inputs are given in the order of the model: left and right; one view at
-a time; left image and sparse map.
+**Confidence.** A stereo network without a confidence of its own is run a second time on the mirrored pair, in which the
+right view is a left one. With the disparities ``D_L`` and ``D_R`` of the two views, ``confidence = 1 / (1 +
+|D_L(x) - D_R(x - D_L(x))|)``, 0 where a pixel has no partner: the smallest left-right difference comes first. Depth
+completion takes the sparse disparities as depth ``1 / d``, 0 where there is none, and gives depth back; its confidence
+is that of the sparse method. Answers outside the range of candidates stay: dropping them would flatter the network.
 
-A stereo network without a confidence of its own is run a second time on the mirrored pair, and its confidence is how
-well the two views agree (:mod:`~scotopic.evaluation.methods.opencv`). Depth completion takes the sparse disparities as
-depth ``1 / d``, 0 where there is none, and gives depth back; its confidence is that of the sparse method. Answers
-outside the range of candidates stay: dropping them would flatter the network.
+**Noise.** A denoiser that must be told the noise is told what the benchmark added (``Scene.noise``); that is more than
+others get. Where nobody knows the noise, as in a real recording, it is estimated from the pair. Where there is none,
+the denoiser is not run.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,113 +22,99 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, ScotopicError, SettingsError
-from scotopic.evaluation import toml_files as toml
 from scotopic.evaluation.method import Map, Method, Predict, Prediction
-from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
-from scotopic.evaluation.methods.external import NAME, fill_confidence
-from scotopic.evaluation.methods.opencv import lr_confidence
-from scotopic.evaluation.scene import Scene
+from scotopic.evaluation.methods.denoise import DENOISERS, estimate_noise
+from scotopic.evaluation.methods.external import fill_confidence
+from scotopic.evaluation.methods.feature_matching import match_features
+from scotopic.evaluation.methods.opencv import lr_difference, match_sgbm
+from scotopic.evaluation.methods.recipes import LEVELS, Recipe, read_recipe, shipped_recipe, shipped_recipes
+from scotopic.evaluation.scene import Noise, Scene
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
 from scotopic.onnx_model import invert, run_model
+from scotopic.sensor import noise_curve
 
-_CHECKS: dict[str, toml.Check] = {
-    "model": toml.TEXT,
-    "kind": toml.one_of("stereo", "denoiser", "completion"),
-    "name": (
-        lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
-        "letters, digits, blanks and ._+-, beginning with a letter or digit",
-    ),
-    "layout": toml.one_of("NCHW", "NHWC"),
-    "channels": toml.one_of("RGB", "BGR", "gray"),
-    "range": (
-        lambda value: toml.list_of(toml.NUMBER)[0](value) and len(value) == 2 and value[0] != value[1],
-        "two different numbers, for black and white",
-    ),
-    "mean": toml.list_of(toml.NUMBER),
-    "std": toml.list_of((lambda value: toml.is_number(value) and value != 0, "a number other than 0")),
-    "multiple": toml.whole(1, 4096),
-    "sign": toml.one_of(1, -1),
-    "scale": toml.POSITIVE,
-    "output": toml.TEXT,
-    "confidence": toml.TEXT,
-    "sparse": toml.TEXT,
-    "denoiser": toml.one_of(*DENOISERS),
-}
+FindMethod = Callable[[str], Method]
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The content of the TOML file; see the head of this module."""
-
-    model: Path
-    kind: str
-    name: str
-    layout: str = "NCHW"
-    channels: str = "RGB"
-    range: tuple[float, ...] = (0.0, 255.0)
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-    multiple: int = 1
-    sign: int = 1
-    scale: float = 1.0
-    output: str | None = None
-    confidence: str | None = None
-    sparse: str = "scotopic:paper"
-    denoiser: str = "nlm"
-
-    @property
-    def planes(self) -> int:
-        """Number of channels of the network's image."""
-        return 1 if self.channels == "gray" else 3
-
-
-def load_network(file: str, find_method: Callable[[str], Method]) -> Method:
+def load_network(file: str, find_method: FindMethod) -> Method:
     """Return the method that a TOML file describes; `find_method` finds the sparse method of a completion by its spec.
 
     Raises :class:`InputError` if the file is missing or not TOML, and :class:`SettingsError` if it has an unknown key
     or a value that makes no sense, or names a model that is not there.
     """
     recipe = read_recipe(Path(file))
-    predict: Predict
-    if recipe.kind == "stereo":
-        predict = partial(predict_stereo, recipe)
-    elif recipe.kind == "denoiser":
-        predict = partial(predict_denoised_sgbm, partial(denoise, recipe))
-    else:
-        try:
-            predict = partial(predict_completion, recipe, find_method(recipe.sparse))
-        except ScotopicError as error:
-            raise SettingsError(f"The recipe {file!r} names a 'sparse' method that cannot be used. {error}") from error
-    return Method(recipe.name, predict)
+    try:
+        return Method(recipe.name, _predict_by(recipe, find_method))
+    except ScotopicError as error:
+        raise SettingsError(f"The recipe {file!r} names a 'sparse' method that cannot be used. {error}") from error
+
+
+def find_network(text: str) -> Method:
+    """Return the method of ``NAME`` or ``NAME=FOLDER``, a recipe that ships with the package.
+
+    Its model does not, and is looked for only when the method is called: a plan may name it on any machine. Raises
+    :class:`SettingsError` if there is no such recipe.
+    """
+    name, equals, folder = text.partition("=")
+    if name not in shipped_recipes() or (equals and not folder):
+        raise SettingsError(
+            f"There is no network {text!r}. Networks are {', '.join(shipped_recipes())}, each with =FOLDER after it if "
+            "its model is in a folder of yours."
+        )
+    return Method(f"network-{name}", partial(_predict_shipped, name, folder or None))
+
+
+def _predict_shipped(
+    name: str, folder: str | None, left: Map, right: Map, scene: Scene, max_disparity: int
+) -> Prediction:
+    return _predict_by(shipped_recipe(name, folder), None)(left, right, scene, max_disparity)
+
+
+def _predict_by(recipe: Recipe, find_method: FindMethod | None) -> Predict:
+    if recipe.kind == "completion":
+        if find_method is None:
+            raise SettingsError(f"The recipe {recipe.name!r} completes a method, and must be used as onnx:FILE.toml.")
+        return partial(predict_completion, recipe, find_method(recipe.sparse))
+    kinds = {"stereo": predict_stereo, "features": predict_by_features, "denoiser": predict_denoised}
+    return partial(kinds[recipe.kind], recipe)
 
 
 def predict_stereo(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
     """Match a noisy pair by a network that takes a pair and gives disparity."""
-    images = as_image(left, "left"), as_image(right, "right")
-    check_pair(*images, patch_size=1)
 
     def run(left: Map, right: Map) -> tuple[Map, Map | None]:
-        found, confidence = _run(recipe, [_prepare(left, recipe), _prepare(right, recipe)], left.shape)
+        views = [_scale_values(view, recipe) for view in (left, right)]
+        if recipe.views == "stacked":
+            views = [np.concatenate(views, axis=2)]
+        found, confidence = _run(recipe, [_as_batch(view, recipe) for view in views], left.shape)
         return _in_px(found, recipe), confidence
 
+    images = _prepare_pair(recipe, left, right, scene)
     disparity, confidence = run(*images)
     if confidence is None:
         mirrored, _ = run(*(np.ascontiguousarray(image[:, ::-1]) for image in images[::-1]))
-        confidence = lr_confidence(disparity, mirrored[:, ::-1])
+        confidence = rank_by_difference(disparity, mirrored[:, ::-1])
     return Prediction(disparity, disparity, confidence)
 
 
-def denoise(recipe: Recipe, image: Map) -> Map:
-    """Return an image without its noise, in [0, 1]; gray if the network is."""
-    found, _ = _run(recipe, [_prepare(image, recipe)], image.shape, image_out=True)
-    low, high = recipe.range
-    values = (found * np.array(recipe.std) + np.array(recipe.mean) - low) / (high - low)
-    if recipe.channels == "BGR":
-        values = values[:, :, ::-1]
-    if not np.isfinite(values).all():
-        raise InputError(f"The image that {str(recipe.model)!r} gives holds NaN or infinity.")
-    return np.ascontiguousarray(np.clip(values, 0, 1), np.float32)
+def predict_by_features(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+    """Match a noisy pair by a network that gives each pixel of a view a vector, and semi-global matching."""
+    features = []
+    for image in _prepare_pair(recipe, left, right, scene):
+        batch = _as_batch(_scale_values(image, recipe), recipe)
+        found, _ = _run(recipe, [batch], image.shape, channels=None)
+        features.append(np.ascontiguousarray(found, np.float32))
+    disparity, of_right = match_features(features[0], features[1], max_disparity, recipe.p1, recipe.p2)
+    return Prediction(disparity, disparity, rank_by_difference(disparity, of_right))
+
+
+def predict_denoised(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
+    """Denoise both views of a noisy pair by a network, then match them by SGBM."""
+    images = _check(left, right)
+    std = _noise_of(scene, images).std
+    clean = [np.clip(denoise(recipe, image, std), 0, 1) for image in images]
+    return match_sgbm(clean[0], clean[1], max_disparity)
 
 
 def predict_completion(
@@ -150,25 +122,101 @@ def predict_completion(
 ) -> Prediction:
     """Match a noisy pair by a sparse method, and complete its depth by a network that also sees the left image."""
     start = sparse(left, right, scene, max_disparity)
-    image = as_image(left, "left")
+    images = _check(left, right)
+    noise = _noise_of(scene, images) if _asks_for_noise(recipe) else Noise(0.0)
+    image = _prepare_view(recipe, images[0], noise, "nlm")
     depth = _as_batch(invert(start.disparity, missing=0.0)[:, :, None], recipe)
-    found, confidence = _run(recipe, [_prepare(DENOISERS[recipe.denoiser](image), recipe), depth], image.shape)
+    found, confidence = _run(recipe, [_as_batch(_scale_values(image, recipe), recipe), depth], image.shape)
     disparity = invert(_in_px(found, recipe), missing=np.nan)
     return Prediction(disparity, disparity, fill_confidence(start.confidence) if confidence is None else confidence)
 
 
-def _prepare(image: Map, recipe: Recipe) -> Map:
-    """Return an image in [0, 1] as the network's input."""
-    channels = image
-    if recipe.channels == "gray":
-        channels = image.mean(axis=2, keepdims=True)
-    elif image.shape[2] == 1:
-        channels = np.repeat(image, 3, axis=2)
-    if recipe.channels == "BGR":
-        channels = channels[:, :, ::-1]
+def denoise(recipe: Recipe, image: Map, std: float) -> Map:
+    """Return an image in [0, 1] without its noise of standard deviation `std`; gray if the network is.
+
+    A network that is told the noise and was trained for less of it sees a darker image, in which the noise is what it
+    knows; the answer is brightened again. Values may leave [0, 1] a little.
+    """
+    if std == 0:
+        return _choose_channels(image, recipe)
+    most = np.inf if recipe.max_noise is None else recipe.max_noise / LEVELS
+    gain = min(1.0, most / std)
     low, high = recipe.range
-    values = (low + (high - low) * channels - np.array(recipe.mean)) / np.array(recipe.std)
-    return _as_batch(values.astype(np.float32), recipe)
+    values = _scale_values(_choose_channels(image, recipe) * np.float32(gain), recipe)
+    level = gain * std * abs((high - low) / recipe.std[0])
+    if recipe.noise_input == "channel":
+        values = np.concatenate([values, np.full_like(values[:, :, :1], level)], axis=2)
+    inputs = [_as_batch(values, recipe)]
+    if recipe.noise_input == "value":
+        inputs.append(np.full((1, 1, 1, 1), level, np.float32))
+    found, _ = _run(recipe, inputs, image.shape, channels=recipe.planes)
+    values = (found * np.array(recipe.std) + np.array(recipe.mean) - low) / (high - low)
+    if recipe.channels == "BGR":
+        values = values[:, :, ::-1]
+    if not np.isfinite(values).all():
+        raise InputError(f"The image that {str(recipe.model)!r} gives holds NaN or infinity.")
+    return np.ascontiguousarray(values / gain, np.float32)
+
+
+def rank_by_difference(left: Map, right: Map) -> Map:
+    """Return a confidence that ranks left pixels by their left-right difference, the smallest first."""
+    return np.asarray(1 / (1 + lr_difference(left, right)), np.float32)
+
+
+def _check(left: Map, right: Map) -> tuple[Map, Map]:
+    images = as_image(left, "left"), as_image(right, "right")
+    check_pair(*images, patch_size=1)
+    return images
+
+
+def _prepare_pair(recipe: Recipe, left: Map, right: Map, scene: Scene) -> list[Map]:
+    """Return both views in the network's channels and in [0, 1], denoised and stretched if the recipe says so."""
+    images = _check(left, right)
+    noise = _noise_of(scene, images) if _asks_for_noise(recipe) else Noise(0.0)
+    return [_prepare_view(recipe, image, noise) for image in images]
+
+
+def _asks_for_noise(recipe: Recipe) -> bool:
+    return recipe.stretch or isinstance(recipe.denoiser, Recipe)
+
+
+def _prepare_view(recipe: Recipe, image: Map, noise: Noise, denoiser: str | None = None) -> Map:
+    chosen = recipe.denoiser or denoiser
+    if isinstance(chosen, Recipe):
+        image = denoise(chosen, image, noise.std)
+    elif chosen is not None:
+        image = DENOISERS[chosen](image)
+    image = _choose_channels(image, recipe)
+    if recipe.stretch:
+        image = (image - np.float32(noise.black)) / np.float32(noise.white - noise.black)
+    return np.asarray(np.clip(image, 0, 1), np.float32)
+
+
+def _noise_of(scene: Scene, images: Sequence[Map]) -> Noise:
+    """Return the noise of a scene as far as it is known, or estimate its standard deviation from the pair."""
+    if scene.noise is not None:
+        return scene.noise
+    try:
+        std = float(np.sqrt(np.median(noise_curve(list(images)).variance)))
+    except InputError:  # too small, or mostly black
+        std = float(np.mean([estimate_noise(image) for image in images]))
+    return Noise(std)
+
+
+def _choose_channels(image: Map, recipe: Recipe) -> Map:
+    """Return an image as gray or with three channels, as the network wants it."""
+    if recipe.channels == "gray":
+        return image if image.shape[2] == 1 else image @ np.array(recipe.gray_weights, np.float32)[:, None]
+    return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+
+
+def _scale_values(image: Map, recipe: Recipe) -> Map:
+    """Return an image in [0, 1], in the network's channels, with the network's values and order of channels."""
+    low, high = recipe.range
+    values = low + (high - low) * (image[:, :, ::-1] if recipe.channels == "BGR" else image)
+    if recipe.normalize == "image":
+        return np.asarray((values - values.mean()) / (values.std() or 1), np.float32)
+    return np.asarray((values - np.array(recipe.mean)) / np.array(recipe.std), np.float32)
 
 
 def _as_batch(values: Map, recipe: Recipe) -> Map:
@@ -177,7 +225,8 @@ def _as_batch(values: Map, recipe: Recipe) -> Map:
     On the right and below: columns keep their numbers, and so do disparities.
     """
     height, width = values.shape[:2]
-    padded = np.pad(values, ((0, -height % recipe.multiple), (0, -width % recipe.multiple), (0, 0)), mode="edge")
+    sides = ((0, -height % recipe.multiple), (0, -width % recipe.multiple), (0, 0))
+    padded = np.pad(values, sides, mode="reflect" if recipe.padding == "reflect" else "edge")
     ordered = np.moveaxis(padded, -1, 0) if recipe.layout == "NCHW" else padded
     return np.ascontiguousarray(ordered[None])
 
@@ -188,22 +237,29 @@ def _in_px(found: NDArray[Any], recipe: Recipe) -> Map:
 
 
 def _run(
-    recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, image_out: bool = False
+    recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, channels: int | None = 1
 ) -> tuple[NDArray[Any], Map | None]:
-    """Return the output as ``(H, W, C)`` without padding, and the confidence if the model gives one."""
+    """Return the output as ``(H, W, C)`` without padding, and the confidence if the model gives one.
+
+    `channels` is how many the output must have, ``None`` for any number.
+    """
     outputs = [recipe.output, recipe.confidence] if recipe.confidence else [recipe.output]
-    advice = "Check 'kind', 'layout', 'channels' and 'multiple'."
+    advice = "Check 'kind', 'layout', 'channels', 'views', 'noise_input' and 'multiple'."
     found = run_model(recipe.model, arrays, outputs, f"method {recipe.name!r}", advice)
-    maps = [_crop(values, arrays[0], recipe, shape, image_out and i == 0) for i, values in enumerate(found)]
+    maps = [_crop(values, arrays[0], recipe, shape, 1 if i else channels) for i, values in enumerate(found)]
     return maps[0], fill_confidence(maps[1][:, :, 0]) if recipe.confidence else None
 
 
-def _crop(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ...], image_out: bool) -> NDArray[Any]:
+def _crop(
+    values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ...], channels: int | None
+) -> NDArray[Any]:
     """Return an output as ``(H, W, C)`` without the padding; a map may come with or without axes of length one."""
-    height, width = given.shape[2:] if recipe.layout == "NCHW" else given.shape[1:3]
-    channels = recipe.planes if image_out else 1
+    is_first = recipe.layout == "NCHW"  # the axis of the channels
+    height, width = given.shape[2:] if is_first else given.shape[1:3]
     array = np.asarray(values)
-    expected = (1, channels, height, width) if recipe.layout == "NCHW" else (1, height, width, channels)
+    if channels is None:
+        channels = int(array.shape[1 if is_first else -1]) if array.ndim == 4 else 1
+    expected = (1, channels, height, width) if is_first else (1, height, width, channels)
     is_map = channels == 1 and array.squeeze().shape == tuple(length for length in expected if length != 1)
     if not (is_map or array.shape == expected) or array.dtype.kind != "f":
         raise InputError(
@@ -211,31 +267,5 @@ def _crop(values: NDArray[Any], given: Map, recipe: Recipe, shape: tuple[int, ..
             f"{expected}. Export it at full size."
         )
     array = array.reshape(expected).astype(np.float64)
-    ordered: NDArray[Any] = np.moveaxis(array[0], 0, -1) if recipe.layout == "NCHW" else array[0]
+    ordered: NDArray[Any] = np.moveaxis(array[0], 0, -1) if is_first else array[0]
     return ordered[: shape[0], : shape[1]]
-
-
-def read_recipe(file: Path) -> Recipe:
-    """Read and check a TOML file; see the head of this module and :func:`load_network`."""
-    what = f"The recipe {str(file)!r}"
-    values = {"name": file.stem} | toml.read_toml(file, "The recipe")
-    if values.get("channels") == "grey":  # as it was spelled before
-        values["channels"] = "gray"
-    toml.check_keys(what, values, list(_CHECKS), required=("model", "kind"))
-    toml.check_values(what, values, _CHECKS)
-    chosen: dict[str, Any] = {
-        key: tuple(map(float, value)) if isinstance(value, list) else value for key, value in values.items()
-    }
-    chosen["model"] = (file.parent / chosen["model"]).resolve()
-    if not chosen["model"].is_file():
-        raise SettingsError(
-            f"{what}: 'model' names {str(chosen['model'])!r}, which is not there. Paths are relative to the recipe."
-        )
-    recipe = Recipe(**chosen)
-    for key in ("mean", "std"):
-        count = len(getattr(recipe, key))
-        if count not in (1, recipe.planes):
-            raise SettingsError(
-                f"{what}: {key!r} must have 1 or {recipe.planes} values for channels {recipe.channels!r}, not {count}."
-            )
-    return recipe

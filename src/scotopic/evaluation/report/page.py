@@ -1,6 +1,7 @@
 """The page: one HTML file with everything in it, readable on a desk and on a phone. ``page.html`` is its template."""
 
 import json
+import math
 import platform
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +12,16 @@ from scotopic.evaluation.records import Record
 from scotopic.evaluation.report import gallery, plots, words
 from scotopic.evaluation.report.plots import Plot
 from scotopic.evaluation.report.results import Results
-from scotopic.evaluation.report.summary import Figure, Group, Row, Table, own_figures, paired_difference, variants
+from scotopic.evaluation.report.summary import (
+    Figure,
+    Group,
+    Row,
+    Table,
+    figures_at_coverage,
+    own_figures,
+    paired_difference,
+    variants,
+)
 from scotopic.evaluation.report.words import number
 from scotopic.optional import import_optional
 
@@ -27,6 +37,7 @@ _PLOTS: tuple[tuple[str, str, Callable[[Results, Sequence[Group], str], list[Plo
     ("curves", "Risk and coverage", plots.risk_coverage_plots),
     ("windows", "Window sweep", plots.window_plots),
     ("noise", "Noise sweep", plots.noise_plots),
+    ("light", "Error against light", plots.light_plots),
 )
 
 
@@ -47,6 +58,7 @@ def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
     links = [
         ("run", "What was run"),
         ("tables", "Tables"),
+        *([("fixed", "At fixed coverage")] if results.coverages else []),
         *([("ablation", "Ablations")] if ablations else []),
         *((section["name"], section["title"]) for section in drawn if section["blocks"]),
         *([("gallery", "Gallery")] if scenes else []),
@@ -60,7 +72,8 @@ def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
         winners=[found for table in results.tables if (found := _winners(results, table)) is not None],
         links=links,
         scenes={d: sorted({s for g in found for s in g.scenes}) for d, found in results.by_dataset().items()},
-        noises=list(dict.fromkeys(g.noise for g in sorted(groups, key=lambda g: (g.photons, g.read_noise)))),
+        noises=list(dict.fromkeys(g.noise for g in sorted(groups, key=_by_noise))),
+        figures_at_coverage=figures_at_coverage,
         seeds=sorted({seed for group in groups for seed in group.seeds}),
         ranges=sorted({r.task.max_disparity for g in groups for by_run in g.records.values() for r in by_run.values()}),
         plan=json.dumps(results.plan, indent=2, ensure_ascii=False),
@@ -84,6 +97,10 @@ def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
         plotly=plotly.get_plotlyjs().replace("</script", "<" + chr(92) + "/script"),
     )
     return str(page)
+
+
+def _by_noise(group: Group) -> tuple[float, float, float]:
+    return group.photons, group.read_noise, group.frames or math.inf
 
 
 def _count_all(results: Results) -> dict[str, Any]:
@@ -146,7 +163,8 @@ def _gaps(results: Results) -> dict[tuple[str, str, str], list[str]]:
             gaps |= dict.fromkeys(group.missing(method), "not run")
             for (scene, seed), error in sorted(gaps.items()):
                 places = found.setdefault((group.dataset, method, error), [])
-                places.append(f"{scene} ({group.photons:g} ph, seed {seed})")
+                level = f"{group.photons:g} ph" if group.frames == 1 else group.level
+                places.append(f"{scene} ({level}, seed {seed})")
     return found
 
 

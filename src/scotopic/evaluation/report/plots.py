@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scotopic.evaluation.report.results import Results
-from scotopic.evaluation.report.summary import Group, Mask, Row, Table, mean_line
+from scotopic.evaluation.report.summary import Group, Mask, Row, Table, figures_at_coverage, mean_line
 from scotopic.evaluation.report.words import figure_name, number, unit
 
 Trace = dict[str, Any]
@@ -14,6 +14,7 @@ Trace = dict[str, Any]
 # Okabe and Ito's colors, which color-blind readers tell apart, a little darker where they were too pale for a line.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7a5fc4", "#7f8790")
 DASHES = ("solid", "dash", "dot")
+_CLEAN_STEP = 4  # where clean pairs stand on an axis of frames, over the most frames: there is no number for them
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def window_plots(results: Results, groups: Sequence[Group], name: str) -> list[P
 
 def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
     """Return error and coverage over photons for one data set, a view for each read noise; often none."""
-    by_noise: dict[float, list[Group]] = {}
+    by_noise: dict[tuple[float, int], list[Group]] = {}
     for group in groups:
-        by_noise.setdefault(group.read_noise, []).append(group)
+        by_noise.setdefault((group.read_noise, group.frames), []).append(group)
     sweeps = {noise: found for noise, found in by_noise.items() if len(found) > 1}
     if not sweeps:
         return []
@@ -84,10 +85,35 @@ def noise_plots(results: Results, groups: Sequence[Group], name: str) -> list[Pl
         if mask == "matched" and results.reference is None:
             continue
         views = []
-        for noise, found in sweeps.items():
+        for (noise, frames), found in sweeps.items():
             tables = [(group.photons, results.table(group, window)) for group in found]
-            views.append({"label": f"read noise {noise:g}", "traces": _swept_lines(results, tables, mask, figure)})
+            words = f"read noise {noise:g}" + (f", mean of {frames} frames" if frames > 1 else "")
+            views.append({"label": words, "traces": _swept_lines(results, tables, mask, figure)})
         plots.append(Plot(f"{name}-{label}", title, axis, _axis(figure), views))
+    return plots
+
+
+def light_plots(results: Results, groups: Sequence[Group], name: str) -> list[Plot]:
+    """Return errors over the number of frames for one data set, a view for each coverage and window; often none."""
+    swept = [group for group in groups if group.photons == groups[0].photons]
+    if len(swept) < 2 or not results.coverages:
+        return []
+    most = max(group.frames for group in swept)
+    places = [float(group.frames) if group.frames else most * _CLEAN_STEP for group in swept]
+    axis = {**_log_axis("frames"), "tickvals": places, "ticktext": [group.level.split()[0] for group in swept]}
+    plots = []
+    for figure in ("epe", *(f"bad-{k}" for k in results.thresholds[:2])):
+        views = []
+        for window in results.shown_windows[::-1]:
+            for coverage in results.coverages:
+                traces = []
+                for k, method in enumerate(results.methods):
+                    found = [figures_at_coverage(group, method, window, coverage).get(figure) for group in swept]
+                    if any(found):
+                        trace = _line(results, k, places, [each.mean if each else None for each in found], figure)
+                        traces.append(trace | {"mode": "lines+markers", "marker": {"size": 6}})
+                views.append({"label": f"W = {window}, at {coverage:g} % coverage", "traces": traces})
+        plots.append(Plot(f"{name}-{figure}", f"{figure_name(figure)} over frames", axis, _axis(figure), views))
     return plots
 
 

@@ -1,10 +1,12 @@
 """The records of a folder, sorted and summarized."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scotopic.errors import InputError
+from scotopic.evaluation.protocol import CLEAN
 from scotopic.evaluation.records import Record
 from scotopic.evaluation.report.summary import Group, Run, Table, tabulate
 from scotopic.io.input_file import read_json
@@ -25,6 +27,11 @@ class Results:
     reference: str | None  #: the method whose coverage the others are matched to; ``None`` where it has no record
     tables: tuple[Table, ...]  #: one for each group and window, in this order
     remarks: tuple[str, ...]  #: what was left out or could not be read, in sentences
+
+    @property
+    def coverages(self) -> tuple[float, ...]:
+        """The percentages at which the plan wants to see all methods; often none."""
+        return tuple(float(share) for share in self.plan.get("coverages") or ())
 
     @property
     def title(self) -> str:
@@ -99,7 +106,7 @@ def _one_range_each(records: list[Record], wanted: int | None) -> tuple[list[Rec
     kept: dict[tuple[Any, ...], Record] = {}
     for record in records:
         task = record.task
-        key = (task.dataset, task.scene, task.method, task.photons, task.read_noise, task.seed)
+        key = (task.dataset, task.scene, task.method, task.photons, task.read_noise, task.frames, task.seed)
         rank = (task.max_disparity == wanted, task.max_disparity)
         other = kept.get(key)
         if other is None or rank > (other.task.max_disparity == wanted, other.task.max_disparity):
@@ -113,15 +120,17 @@ def _in_order(first: list[str], present: set[str]) -> tuple[str, ...]:
 
 def _groups(records: list[Record], datasets: list[str]) -> tuple[Group, ...]:
     order = _in_order(datasets, {record.task.dataset for record in records})
-    sorted_records: dict[tuple[str, float, float], list[Record]] = {}
+    sorted_records: dict[tuple[str, float, float, float], list[Record]] = {}
     for record in records:
         task = record.task
-        sorted_records.setdefault((task.dataset, task.photons, task.read_noise), []).append(record)
+        frames = math.inf if task.frames == CLEAN else task.frames  # no noise comes last
+        sorted_records.setdefault((task.dataset, task.photons, task.read_noise, frames), []).append(record)
     groups = []
-    for dataset, photons, read_noise in sorted(sorted_records, key=lambda key: (order.index(key[0]), key[1:])):
+    for key in sorted(sorted_records, key=lambda key: (order.index(key[0]), key[1:])):
         by_method: dict[str, dict[Run, Record]] = {}
-        for record in sorted_records[dataset, photons, read_noise]:
+        for record in sorted_records[key]:
             by_method.setdefault(record.task.method, {})[record.task.scene, record.task.seed] = record
         runs = sorted({run for by_run in by_method.values() for run in by_run})
-        groups.append(Group(dataset, photons, read_noise, tuple(runs), by_method))
+        frames = CLEAN if key[3] == math.inf else int(key[3])
+        groups.append(Group(*key[:3], tuple(runs), by_method, frames))
     return tuple(groups)

@@ -14,7 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.evaluation.datasets import DATASETS
 from scotopic.evaluation.methods.reported import REPORTED, WINDOW
+from scotopic.evaluation.protocol import CLEAN
 from scotopic.evaluation.records import Record
 
 Run = tuple[str, int]  #: scene and seed
@@ -38,6 +40,7 @@ class Group:
     #: The scenes and seeds that any method has a record of: what a complete method has figures for.
     runs: tuple[Run, ...]
     records: dict[str, dict[Run, Record]]  #: by method and run; failed ones among them
+    frames: int = 1  #: how many were averaged; 0 for pairs without noise of ours
 
     @property
     def scenes(self) -> list[str]:
@@ -52,8 +55,18 @@ class Group:
     @property
     def noise(self) -> str:
         """The noise level in words."""
+        if self.frames == CLEAN:
+            return "no noise added"
         photons = "1 photon" if self.photons == 1 else f"{self.photons:g} photons"
-        return f"{photons}, read noise {self.read_noise:g}"
+        frames = f"mean of {self.frames} frames, " if self.frames > 1 else ""
+        return f"{frames}{photons}, read noise {self.read_noise:g}"
+
+    @property
+    def level(self) -> str:
+        """The number of frames in a word."""
+        if self.frames == CLEAN:
+            return "clean" if self.dataset in DATASETS and DATASETS[self.dataset].is_clean else "as it is"
+        return f"{self.frames} frame{'s' if self.frames > 1 else ''}"
 
     def scored(self, method: str) -> dict[Run, Record]:
         """Return the records of a method that did not fail."""
@@ -200,6 +213,16 @@ def figures_at(record: Record, window: int, coverage: float | None) -> dict[str,
     return {**found, "coverage_percent": float(coverage)} if np.isfinite(found["epe"]) else {}
 
 
+def figures_at_coverage(group: Group, method: str, window: int, coverage: float) -> dict[str, Figure]:
+    """Return the mean errors of a method's most certain pixels at a coverage in percent.
+
+    There are none where one of its runs does not answer so much: a mean over fewer scenes than others have would
+    compare the scenes.
+    """
+    found = {run: figures_at(record, window, coverage) for run, record in group.scored(method).items()}
+    return _averages(found) if found and all(found.values()) else {}
+
+
 def mean_line(
     records: Iterable[Record], window: int, figure: str, points: int = 60
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -270,7 +293,7 @@ def paired_difference(group: Group, method: str, base: str, window: int, name: s
 
 def reported_rows(group: Group, window: int) -> list[Row]:
     """Return what the paper reports for a data set, noise and window; often nothing."""
-    if (group.photons, group.read_noise) != _REPORTED_NOISE:
+    if (group.photons, group.read_noise) != _REPORTED_NOISE or group.frames != 1:
         return []
     rows = []
     for found in REPORTED:

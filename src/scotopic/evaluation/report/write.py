@@ -12,7 +12,15 @@ from scotopic.errors import OutputError
 from scotopic.evaluation.report.gallery import draw_gallery
 from scotopic.evaluation.report.page import compose
 from scotopic.evaluation.report.results import Results, read_results
-from scotopic.evaluation.report.summary import Mask, Row, Table, matched_figures, own_figures
+from scotopic.evaluation.report.summary import (
+    Group,
+    Mask,
+    Row,
+    Table,
+    figures_at_coverage,
+    matched_figures,
+    own_figures,
+)
 from scotopic.evaluation.report.words import dataset_name, figure_name
 from scotopic.io import atomic_path
 
@@ -58,7 +66,8 @@ def as_json(results: Results) -> str:
     """Return every table, and what failed, as JSON.
 
     An object with ``tables``, each with ``rows`` whose ``own`` and ``matched`` hold ``mean``, ``spread`` (over seeds)
-    and ``runs`` (scenes x seeds) of each figure; and with ``failures``.
+    and ``runs`` (scenes x seeds) of each figure; with ``fixed_coverage``, the errors of each method at the percentages
+    of the plan; and with ``failures``.
     """
     content = {
         "format": FORMAT,
@@ -69,6 +78,7 @@ def as_json(results: Results) -> str:
                 "dataset": table.group.dataset,
                 "photons": table.group.photons,
                 "read_noise": table.group.read_noise,
+                "frames": table.group.frames,
                 "window": table.window,
                 "scenes": table.group.scenes,
                 "seeds": table.group.seeds,
@@ -76,6 +86,21 @@ def as_json(results: Results) -> str:
                 "rows": [asdict(row) | {"best": sorted(map(list, row.best))} for row in table.rows],
             }
             for table in results.tables
+        ],
+        "fixed_coverage": [
+            {
+                **{name: getattr(group, name) for name in ("dataset", "photons", "read_noise", "frames")},
+                "method": method,
+                "window": window,
+                "coverage_percent": coverage,
+                "runs": len(group.runs),
+                **{name: figure.mean for name, figure in found.items() if name != "coverage_percent"},
+            }
+            for group in results.groups
+            for method in results.methods
+            for window in results.windows
+            for coverage in results.coverages
+            if (found := figures_at_coverage(group, method, window, coverage))
         ],
         "failures": [
             {**asdict(record.task), "error": record.error}
@@ -98,7 +123,7 @@ def as_csv(results: Results) -> str:
     matched = ["epe", *bad, "coverage_percent"]
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
-    task = ["dataset", "scene", "method", "photons", "read_noise", "seed", "max_disparity"]
+    task = ["dataset", "scene", "method", "photons", "read_noise", "frames", "seed", "max_disparity"]
     writer.writerow([*task, "window", *own, *(f"matched-{name}" for name in matched), "seconds", "error"])
     for group in results.groups:
         references = group.scored(results.reference) if results.reference else {}
@@ -180,9 +205,16 @@ def _latex_files(results: Results) -> Iterator[tuple[str, str]]:
     masks: dict[Mask, str] = {"own": "own-mask", "matched": "matched-coverage"}
     if results.reference is None:
         del masks["matched"]
-    for photons, noise in dict.fromkeys((group.photons, group.read_noise) for group in results.groups):
+    for level in dict.fromkeys(_level(group) for group in results.groups):
+        photons, noise, frames = level
+        averaged = "" if frames == 1 else f"_frames{frames}" if frames else "_clean"
         for window in results.shown_windows:
-            groups = [group for group in results.groups if (group.photons, group.read_noise) == (photons, noise)]
+            groups = [group for group in results.groups if _level(group) == level]
             tables = [results.table(group, window) for group in groups]
             for mask, kind in masks.items():
-                yield f"{kind}_W{window}_photons{photons:g}_read{noise:g}.tex", as_latex(tables, mask)
+                name = f"{kind}_W{window}_photons{photons:g}_read{noise:g}{averaged}.tex"
+                yield name, as_latex(tables, mask)
+
+
+def _level(group: Group) -> tuple[float, float, int]:
+    return group.photons, group.read_noise, group.frames

@@ -1,0 +1,129 @@
+"""Fine evidence: a soft census of both images, in light that shows single pixels.
+
+The wide channels (:mod:`~scotopic.stages.channels`) see structure that survives noise, but an edge then speaks for
+everything within its reach, and it moves with the nearer of its sides: the background beside it takes the foreground's
+disparity. In good light evidence can be local and bounded instead. Each pixel is described by its differences to the
+pixels around it, none of which counts for more than its sign::
+
+    c_k(x) = tanh((I(x + o_k) - I(x)) / scale)
+    cost(x, d) = mean over k of |c_k(x) - c'_k(x - d)|
+
+``I`` is the mean of the channels, and the offsets ``o_k`` are those of a 7 x 7 square. (With hard signs and a Hamming
+distance this is the census transform of Zabih and Woodfill, 1994.) Gain and offset of a view change nothing,
+so that views of unequal exposure are compared as well as equal ones. ``scale`` is a contrast that edges exceed and
+noise does not.
+
+The two kinds of evidence complement each other, so both are added, each in units of its own spread. The coarse one
+fades with the light: its weight is ``1 / (1 + decay q)``, ``q`` the signal-to-noise ratio of the finest band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.arrays import Array
+from scotopic.backends.protocol import Backend
+from scotopic.progress import Share, unheard
+from scotopic.settings import FineSettings
+from scotopic.stages.evidence_volume import measure_spread, reference_blur
+from scotopic.stages.resolution import enlarge
+
+RADIUS = 3  #: of the square of neighbors
+STEPS = 127  #: that 1 is divided into, so that a feature fits into a byte
+
+
+def census_offsets(radius: int = RADIUS) -> list[tuple[int, int]]:
+    """Return the offsets of a square, rows and columns, without its middle."""
+    reach = range(-radius, radius + 1)
+    return [(i, j) for i in reach for j in reach if (i, j) != (0, 0)]
+
+
+def census(backend: Backend[Array], image: Array, scale: float) -> Array:
+    """Return the soft census of an image ``(H, W, C)``: ``(K, H, W)`` int8, in steps of 1/127; edges are repeated."""
+    xp = backend.xp
+    gray = xp.mean(image, axis=2)
+    height, width = gray.shape
+    rows, columns = backend.arange(height), backend.arange(width)
+    shifted = {i: xp.take(gray, xp.clip(rows + i, min=0, max=height - 1), axis=0) for i in range(-RADIUS, RADIUS + 1)}
+    features = []
+    for i, j in census_offsets():
+        neighbor = xp.take(shifted[i], xp.clip(columns + j, min=0, max=width - 1), axis=1)
+        bounded = xp.tanh((neighbor - gray) / scale)
+        features.append(xp.astype(xp.floor(bounded * STEPS + 0.5), xp.int8))
+    return xp.stack(features)
+
+
+def census_scale(noise_variance: float, settings: FineSettings) -> float:
+    """Return the contrast that counts: that of faint edges, or more where the images are noisier."""
+    return float(max(settings.census_contrast, settings.census_noise * noise_variance**0.5))
+
+
+def fine_volume(
+    backend: Backend[Array],
+    images: Sequence[Array],
+    scale: float,
+    disparities: range,
+    settings: FineSettings,
+    progress: Share = unheard,
+) -> Array:
+    """Return the costs of the census of two images, ``(D, H, W)``, in units of their spread."""
+    left, right = (census(backend, image, scale) for image in images)
+    volume = backend.census_volume(left, right, disparities, settings.fine_window, progress)
+    volume /= measure_spread(backend, volume)
+    return volume
+
+
+def add_coarse_volume(
+    backend: Backend[Array],
+    volume: Array,
+    disparities: range,
+    coarse: Array,
+    coarse_disparities: range,
+    factor: int,
+    weight: float,
+) -> None:
+    """Add a volume of averaged pixels to one of more and finer ones, in place, linearly between its cells.
+
+    Parameters
+    ----------
+    volume, disparities
+        ``(D, H, W)``, and the disparities of its candidates.
+    coarse, coarse_disparities
+        The same of images with ``factor x factor`` pixels averaged.
+    factor
+        How many fine pixels one coarse one is.
+    weight
+        Of the coarse one in units of its spread.
+    """
+    height, width = volume.shape[1:]
+    weight /= measure_spread(backend, coarse)
+    for k, d in enumerate(disparities):
+        place = min(max(d / factor - coarse_disparities[0], 0), len(coarse) - 1)
+        below = min(int(place), max(len(coarse) - 2, 0))
+        share = place - below
+        plane = coarse[below] * (weight * (1 - share))
+        if share > 0:
+            plane = plane + coarse[below + 1] * (weight * share)
+        volume[k] += enlarge(backend, plane, factor, (height, width))
+
+
+def reference_census_volume(
+    left: NDArray[np.float64], right: NDArray[np.float64], scale: float, disparities: range, window: float
+) -> NDArray[np.float64]:
+    """Return the blurred costs of gray images straight from the definition, in units of 1."""
+    height, width = left.shape
+    rows, columns = np.arange(height), np.arange(width)
+
+    def features(image: NDArray[np.float64], i: int, j: int) -> NDArray[np.float64]:
+        neighbor = image[np.clip(rows + i, 0, height - 1)][:, np.clip(columns + j, 0, width - 1)]
+        return np.asarray(np.tanh((neighbor - image) / scale))
+
+    volume = np.zeros((len(disparities), height, width))
+    for i, j in census_offsets():
+        one, other = features(left, i, j), features(right, i, j)
+        for k, d in enumerate(disparities):
+            volume[k] += np.abs(one - other[:, np.clip(columns - d, 0, width - 1)])
+    return np.stack([reference_blur(plane / len(census_offsets()), window) for plane in volume])
