@@ -157,6 +157,8 @@ def test_a_stage_is_called_as_the_pipeline_calls_it() -> None:
         (Request(SMALL, preset="slow"), "'slow'"),
         (Request(SMALL, min_disparity=20, max_disparity=10), "10.*20"),
         (Request(SMALL, max_disparity=5000), "0 to 5000 px is too wide.*512 px"),
+        (Request(SMALL, min_disparity=-600), "-600 to 128 px is too wide.*512 px"),
+        (Request(OWN, min_disparity=-600), "-600 to 0 px is too wide.*512 px"),
         (Request(SMALL, photons=-1.0), "photons"),
         (Request(OWN), "left and right image is missing"),
     ],

@@ -274,8 +274,9 @@ def test_after_the_warm_up_no_match_needs_another_kernel() -> None:
     # In a process of its own, where nothing else has loaded kernels.
     code = """
 import numpy as np, scotopic
-from scotopic.warmup import _dispatchers, warm_up
-kernels = lambda: {d.py_func.__qualname__: tuple(d.signatures) for d in _dispatchers()}
+from scotopic.warmup import warm_up
+from scotopic.kernel_cache import kernels_of
+kernels = lambda: {d.py_func.__qualname__: tuple(d.signatures) for d in kernels_of()}
 warm_up()
 warm = kernels()
 assert warm["search_step"] and warm["sweep"]

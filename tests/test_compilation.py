@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MATCH_AND_HASH = """
 import hashlib, scotopic
 scene = scotopic.render_scene(width=96, height=64)
@@ -34,3 +36,49 @@ def test_the_run_that_compiles_and_the_run_that_loads_from_the_cache_give_the_sa
     assert any(cache.rglob("evidence_kernels*.nbc")), "the first run was to fill the cache"
     assert len(compiled.split()) == 2
     assert compiled == loaded
+
+
+SCORE = """
+import warnings, numpy as np
+from scotopic.evaluation.metrics import window_error
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    error = window_error(np.full((8, 8), 3.0), np.full((8, 8), 1.0), 3)
+print(float(error.max()), [str(each.message) for each in caught])
+"""
+
+
+def score(cache: Path, before: str = "") -> str:
+    """Score a map in a process of its own, with the smallest kernel there is; return what it prints."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run([sys.executable, "-c", before + SCORE], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("kind", "content"), [("nbi", b"not a pickle"), ("nbc", b"")], ids=["index", "code"])
+def test_a_damaged_cache_of_kernels_is_compiled_again_and_mended(tmp_path: Path, kind: str, content: bytes) -> None:
+    assert score(tmp_path) == "2.0 []\n"
+    damaged = list(tmp_path.rglob(f"*.{kind}"))
+    assert damaged
+    for path in damaged:
+        path.write_bytes(content)
+
+    told = score(tmp_path)
+
+    assert told.startswith("2.0 ")
+    assert "cannot be read" in told
+    assert score(tmp_path) == "2.0 []\n"
+
+
+def test_a_full_disk_does_not_stop_a_kernel(tmp_path: Path) -> None:
+    full = (
+        "import numba.core.caching as c\n"
+        "def full(self, path):\n    raise OSError(28, 'No space left on device')\n"
+        "c.IndexDataCacheFile._open_for_write = full\n"
+    )
+
+    told = score(tmp_path, full)
+
+    assert told.startswith("2.0 ")
+    assert "No space left on device" in told

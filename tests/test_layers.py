@@ -16,11 +16,11 @@ ROOT = Path(scotopic.__file__).parent
 
 #: Packages and modules from low to high; a module belongs to the longest name that it begins with.
 LAYERS = (
-    ("errors", "progress", "optional", "subpixel", "colormap", "onnx_model"),
+    ("errors", "progress", "optional", "subpixel", "colormap"),
     ("settings", "constants", "arrays", "patch_grid"),
     ("io", "backends.device"),
-    ("inputs", "sensor", "depth"),
-    ("backends",),
+    ("inputs", "levels", "sensor", "depth", "onnx_model"),
+    ("backends", "kernel_cache"),
     ("stages",),
     ("preview", "result"),
     ("pipelines",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,9 +13,11 @@ import numpy as np
 
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
-from scotopic.errors import InputError
+from scotopic.errors import DarkImageWarning, InputError
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io import image_title
+from scotopic.kernel_cache import guard_kernel_cache
+from scotopic.levels import Levels, find_levels
 from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, Share, silent, unheard
@@ -41,6 +44,7 @@ def match(
     layout: Literal["HWC", "CHW"] = ...,
     junctions: Fields | None = ...,
     fill: Fill | None = ...,
+    normalize: bool = ...,
     progress: Progress = ...,
     **overrides: Any,
 ) -> Match: ...
@@ -57,6 +61,7 @@ def match(
     layout: Layout = "HWC",
     junctions: Fields | None = None,
     fill: Fill | None = None,
+    normalize: bool = True,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match | list[Match]:
@@ -82,6 +87,10 @@ def match(
         How to make :attr:`Match.filled` other than by planes between boundaries: a callable that takes the denoised
         left image, the disparity and its confidence, and returns the disparity of every pixel; or the ONNX file of a
         depth-completion network (see :mod:`scotopic.stages.completion`).
+    normalize
+        Scale a pair that uses less than half of the range of its format, such as 12 bits in a file of 16, so that it
+        uses more (:mod:`scotopic.levels`). Less than a tenth gives a :class:`~scotopic.errors.DarkImageWarning` too.
+        The images in the result stay as recorded. Not done where `junctions` are given.
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
@@ -119,16 +128,25 @@ def match(
         settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device, left, right)
     if layout == "HWC":
-        return _match_one((left, right), settings, device, junctions, fill, progress)
+        return _match_one((left, right), settings, device, junctions, fill, normalize, progress)
     lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
     if len(lefts) != len(rights):
         raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
-    found = [_match_one(pair, settings, device, junctions, fill, progress) for pair in zip(lefts, rights, strict=True)]
+    found = [
+        _match_one(pair, settings, device, junctions, fill, normalize, progress)
+        for pair in zip(lefts, rights, strict=True)
+    ]
     return found if layout == "BCHW" else found[0]
 
 
 def _match_one(
-    pair: Pair, settings: Settings, device: str, junctions: Fields | None, fill: Fill | None, progress: Progress
+    pair: Pair,
+    settings: Settings,
+    device: str,
+    junctions: Fields | None,
+    fill: Fill | None,
+    normalize: bool,
+    progress: Progress,
 ) -> Match:
     names = f"{image_title(pair[0], 'left')} and {image_title(pair[1], 'right')}"
     images = take_image(pair[0], "left"), take_image(pair[1], "right")
@@ -137,19 +155,41 @@ def _match_one(
     if junctions is not None:
         check_fields(junctions, images[0].shape[:2])
     if any(is_constant(image) for image in images):
-        result = Match.empty(*images, settings, Reason.NO_STRUCTURE)
+        result, levels = Match.empty(*images, settings, Reason.NO_STRUCTURE), Levels()
     else:
+        # Given junctions were fitted to the recorded values.
+        levels = _levels(images) if normalize and junctions is None else Levels()
+        scaled = levels.apply(images[0]), levels.apply(images[1])
         if device == "cuda":
             settings = fit_to_memory(settings, images[0].shape)
-        result = run_pipeline(device, images, settings, junctions=junctions, progress=progress)
+        else:
+            guard_kernel_cache()
+        result = run_pipeline(device, scaled, settings, junctions=junctions, progress=progress)
     if fill is not None:
         from scotopic.stages.completion import complete
 
         colors, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
         result = replace(result, completed=complete(fill, colors, disparity, confidence))
+    result = _restore(result, levels)
     if is_on_gpu(pair[0]):
-        return result.to_device(device)
+        return replace(result, left_image=images[0], right_image=images[1]).to_device(device)
     return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
+
+
+def _levels(images: Iterable[Any]) -> Levels:
+    """Return the levels of a pair, with a warning where it uses little of its range."""
+    levels = find_levels(*images)
+    if levels.warning is not None:
+        warnings.warn(levels.warning, DarkImageWarning, stacklevel=4)
+    return levels
+
+
+def _restore(result: Match, levels: Levels) -> Match:
+    """Return a match whose colors are recorded values, as its images are."""
+    if levels.is_full:
+        return result
+    colors = levels.restore(result.left_colors), levels.restore(result.right_colors)
+    return replace(result, left_colors=colors[0], right_colors=colors[1])
 
 
 def fit_junctions(
@@ -198,6 +238,7 @@ def fit_junctions(
     pixels = take_image(image, name)
     check_size(pixels.shape, settings.patch_size, name)
     if where == "cpu":
+        guard_kernel_cache()
         return fit_fields(cpu_backend(), [pixels], settings, progress)[0]
     backend = cuda_backend()
     (field,) = fit_fields(backend, [backend.asarray(pixels)], settings, progress)
@@ -329,14 +370,19 @@ class Matcher:
         """Start on a pair; return what :meth:`_end` needs. There is nothing to match in a view of one color."""
         if self._runner is None:
             self._runner = self._new_runner()
-        return images, None if any(is_constant(image) for image in images) else self._runner.begin(images)
+        if any(is_constant(image) for image in images):
+            return images, None
+        levels = _levels(images)
+        return images, (levels, self._runner.begin([levels.apply(image) for image in images]))
 
     def _end(self, images: list[Any], ticket: Any) -> Match:
         if ticket is None:
             empty = Match.empty(images[0], images[1], self.settings, Reason.NO_STRUCTURE)
             return empty.to_device(self.device) if is_on_gpu(images[0]) else empty
         assert self._runner is not None
-        return replace(self._runner.end(ticket), left_image=images[0], right_image=images[1])
+        levels, started = ticket
+        result = _restore(self._runner.end(started), levels)
+        return replace(result, left_image=images[0], right_image=images[1])
 
     def _new_runner(self) -> _CpuRunner | GraphRunner:
         if self.device == "cpu":
@@ -351,6 +397,7 @@ class _CpuRunner:
     """As a :class:`GraphRunner`. The CPU has nothing to overlap with: a pair is matched when it is asked for."""
 
     def __init__(self, settings: Settings) -> None:
+        guard_kernel_cache()
         self._settings = settings
 
     def begin(self, images: list[Any]) -> list[Any]:

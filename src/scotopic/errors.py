@@ -21,5 +21,9 @@ class DeviceError(ScotopicError):
     """The requested device cannot do the work."""
 
 
+class DarkImageWarning(UserWarning):
+    """A pair uses little of the range of its format, and was normalized by levels that its data suggest."""
+
+
 class OutputError(ScotopicError):
     """Results cannot be written to the place that was asked for."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.io.input_file import plain_file_size
 from scotopic.optional import import_optional
 
 
@@ -21,6 +22,7 @@ def run_model(
     run on these inputs. Raises :class:`InputError` if it cannot be loaded or run, and :class:`SettingsError` if it has
     other inputs or outputs.
     """
+    plain_file_size(path, "an ONNX network")
     session = _load(str(path), path.stat().st_mtime_ns, purpose, use_gpu)
     inputs, known = ([place.name for place in places] for places in (session.get_inputs(), session.get_outputs()))
     if len(inputs) != len(arrays):

@@ -15,6 +15,7 @@ from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
 from scotopic.depth import disparity_uncertainty
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import atomic_path, claim_folder, read_npz, write_disparity, write_npz, write_pfm, write_png
+from scotopic.io.input_file import read_json, reading
 from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.stages.confidence import deviation_of
 from scotopic.stages.consistency import Reason as Reason
@@ -242,21 +243,20 @@ class Match:
         """
         path = Path(folder) / "match.npz"
         arrays = read_npz(path)
-        try:
+        with reading(path, "a complete match.npz of scotopic", "Match the pair again."):
             version = int(arrays.pop("format"))
             if version > FORMAT:
                 raise InputError(
                     f"{path} was written by a newer version (format {version}). Upgrade scotopic to read it."
                 )
-            settings = Settings.from_dict(json.loads(str(arrays.pop("settings"))))
+            try:
+                settings = Settings.from_dict(json.loads(str(arrays.pop("settings"))))
+            except SettingsError as error:
+                raise ValueError(error) from error
             for old in [name for name in arrays if name.endswith("_colours")]:  # as earlier versions spelled it
                 arrays[old.replace("colours", "colors")] = arrays.pop(old)
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
-        except (KeyError, TypeError, ValueError, AttributeError, SettingsError) as error:
-            raise InputError(
-                f"{path} is not a complete match.npz of scotopic ({error!s:.200}). Match the pair again."
-            ) from error
 
 
 def _renamed(value: Map, old: str, new: str) -> Map:
@@ -271,7 +271,7 @@ ARRAYS = tuple(f.name for f in fields(Match) if f.name not in ("settings", "timi
 def _read_timings(folder: Path) -> dict[str, float]:
     """Return the timings of the run, which live in the report so that the maps' file is reproducible."""
     try:
-        found = json.loads((folder / "report.json").read_text())["timings_seconds"]
-        return {str(name): float(seconds) for name, seconds in found.items()}
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        report = read_json(folder / "report.json", "a report")
+        return {str(name): float(seconds) for name, seconds in report["timings_seconds"].items()}
+    except (InputError, ValueError, KeyError, AttributeError, TypeError, OverflowError):
         return {}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from scotopic.api import match
-from scotopic.backends.device import import_kernels, resolve_device
+from scotopic.backends.device import resolve_device
+from scotopic.kernel_cache import guard_kernel_cache, kernels_of
 from scotopic.progress import Progress, silent
 
 LOADING = "loading kernels"  #: stage in which compiled kernels are read from the cache
@@ -31,7 +32,8 @@ def warm_up(progress: Progress = silent) -> bool:
     from numba.core import event
 
     progress(LOADING, 0.0)
-    count, compiled = len(_dispatchers()), 0
+    guard_kernel_cache()
+    count, compiled = len(kernels_of()), 0
 
     class Listener(event.Listener):
         def on_start(self, _: event.Event) -> None:
@@ -80,16 +82,7 @@ def warmed(progress: Progress, device: str = "cpu") -> Progress:
 
 def cache_folders() -> list[str]:
     """Return the folders in which Numba keeps the compiled kernels."""
-    return sorted({str(dispatcher.stats.cache_path) for dispatcher in _dispatchers()})
-
-
-def _dispatchers() -> list[Any]:
-    from numba.core.dispatcher import Dispatcher
-
-    modules = [
-        import_kernels(f"scotopic.backends.cpu.{stage}_kernels") for stage in ("junction", "matching", "evidence")
-    ]
-    return [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+    return sorted({str(dispatcher.stats.cache_path) for dispatcher in kernels_of()})
 
 
 def _match_tiny_pair() -> None:

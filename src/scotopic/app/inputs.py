@@ -1,9 +1,7 @@
 """Pairs to match: the visitor's own images, or rooms rendered here, whose true disparity is known."""
 
-import math
 import os
 import shutil
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,14 +18,14 @@ from scotopic.depth import Calibration, check_rectified, read_calibration, recti
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
+from scotopic.io.input_file import plain_file_size, read_input_file
+from scotopic.levels import find_levels
 from scotopic.sensor import simulate_pair, to_uint8
 
 OWN = "My own images"  #: the choice that is not a rendered room
 SIDES = ("left", "right")
 READ_NOISE = 2.0  #: default of the page, in photons, as in the paper
 
-# What Pillow measures before OpenCV decodes: the formats that our reader names, and two that browsers save.
-_MEASURED_FORMATS = ("PNG", "JPEG", "TIFF", "PPM", "BMP", "WEBP")
 _LARGEST_CALIBRATION = 2**20  # bytes
 
 
@@ -102,12 +100,18 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
     Raises InputError if it is too large or not an image; the message has the visitor's file name, not our path.
     """
     file = Path(path)
+    title = f"{side} image {file.name!r}"
     try:
-        _check_upload_size(file, f"{side} image {file.name!r}", limits)
-        as_image(file, side)  # refuses values that cannot be matched
-        pixels = read_image(file)  # as recorded, which takes a quarter of the memory
+        size = plain_file_size(file)
+        if size > limits.upload_bytes:
+            most = limits.upload_bytes / 2**20
+            raise InputError(f"{file.name!r} has {size / 2**20:.0f} MiB; the limit is {most:.0f} MiB. Make it smaller.")
+        pixels = read_image(file, max_pixels=limits.pixels)  # as recorded, which takes a quarter of the memory
+        as_image(pixels, title)  # refuses values that cannot be matched
     except InputError as error:
-        raise InputError(str(error).replace(str(file.parent) + os.sep, "")) from error
+        text = str(error).replace(str(file.parent) + os.sep, "").replace(f"{title} image", title)
+        text = text if text.startswith(title) else f"{side} image {text}"
+        raise InputError(f"The {text}") from error
     finally:
         _remove(file)
     session.views[side] = View(file.name, pixels)
@@ -123,47 +127,17 @@ def receive_calibration(session: Session, paths: Sequence[str | os.PathLike[str]
     try:
         if len(files) > 2:
             raise InputError(f"{len(files)} calibration files are too many. Drop one, or one for each camera.")
+        contents = [read_input_file(file, "a calibration file", _LARGEST_CALIBRATION) for file in files]
+        session.calibration_files = tuple((file.name, content) for file, content in zip(files, contents, strict=True))
+    except InputError as error:
+        text = str(error)
         for file in files:
-            if file.stat().st_size > _LARGEST_CALIBRATION:
-                raise InputError(f"{file.name!r} is too large for a calibration file, which is a few lines of text.")
-        session.calibration_files = tuple((file.name, file.read_bytes()) for file in files)
-    except OSError as error:
-        raise InputError("The uploaded calibration is no longer here. Drop it again.") from error
+            text = text.replace(str(file.parent) + os.sep, "")
+        raise InputError(f"{text} Drop another calibration.") from error
     finally:
         for file in files:
             _remove(file)
     return " and ".join(file.name for file in files)
-
-
-def _check_upload_size(file: Path, title: str, limits: Limits) -> None:
-    """Refuse what is too large before a decoder asks for the memory."""
-    from PIL import Image
-
-    try:
-        size = file.stat().st_size
-    except OSError as error:
-        raise InputError(f"The upload of the {title} is no longer here. Drop it again.") from error
-    elsewhere = "Make it smaller, or use the command scotopic match."
-    if size > limits.upload_bytes:
-        raise InputError(
-            f"The {title} has {size / 2**20:.0f} MiB; the limit is {limits.upload_bytes / 2**20:.0f} MiB. {elsewhere}"
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's own limit is far above ours
-        try:
-            with Image.open(file, formats=_MEASURED_FORMATS) as image:
-                pixels = float(image.size[0] * image.size[1])
-        except Image.DecompressionBombError:
-            pixels = math.inf  # so many that Pillow does not say how many
-        except Exception as error:
-            # Whatever a damaged header makes Pillow raise. OpenCV knows more formats, but none that we could measure.
-            raise InputError(
-                f"The {title} ({size} bytes) cannot be read as PNG, JPEG, TIFF, PGM/PPM, PFM, BMP or WebP. Check that "
-                "it opens in an image viewer."
-            ) from error
-    if pixels > limits.pixels:
-        count = f"{pixels / 1e6:.1f}" if math.isfinite(pixels) else "hundreds of"
-        raise InputError(f"The {title} has {count} megapixels; the limit is {limits.pixels / 1e6:g}. {elsewhere}")
 
 
 def _remove(file: Path) -> None:
@@ -181,20 +155,42 @@ def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
 
     Raises ScotopicError if a view is missing or cannot be matched, or if the request makes no sense.
     """
-    first, last = request.min_disparity or 0, request.max_disparity
-    if last is not None and last - first > limits.disparities:
-        raise SettingsError(
-            f"The search range {first} to {last} px is too wide for this page, which allows {limits.disparities} px. "
-            "Narrow it, or use the command scotopic match."
-        )
+    _check_search_range(session, request, limits)
     pair = _own_pair(session, request) if request.source == OWN else _room_pair(request)
     if request.photons is None:
-        return replace(pair, about={**pair.about, "noise": "as recorded"})
+        return _normalize(replace(pair, about={**pair.about, "noise": "as recorded"}))
+    pair = _normalize(pair)
     clean = as_image(pair.left, "left"), as_image(pair.right, "right")
     noisy = simulate_pair(*clean, request.photons, request.read_noise)
     noise = {"simulated": True, "photons": request.photons, "read_noise": request.read_noise, "seed": 0}
     # In 8 bits, as the paper's files and those of scotopic simulate are.
     return replace(pair, left=to_uint8(noisy[0]), right=to_uint8(noisy[1]), about={**pair.about, "noise": noise})
+
+
+def _normalize(pair: Pair) -> Pair:
+    """Return a pair that uses its range, with a warning if it used little of it."""
+    views = as_image(pair.left, "left"), as_image(pair.right, "right")
+    levels = find_levels(*views)
+    if levels.is_full:
+        return pair
+    told = () if levels.warning is None else (levels.warning,)
+    left, right = (levels.apply(view) for view in views)
+    about = {**pair.about, "levels": levels.as_dict()}
+    return replace(pair, left=left, right=right, about=about, warnings=(*pair.warnings, *told))
+
+
+def _check_search_range(session: Session, request: Request, limits: Limits) -> None:
+    """Refuse a range that is too wide, also one whose end is left to the method, before any work is done."""
+    first, last = request.min_disparity or 0, request.max_disparity
+    if last is None:
+        room, left = ROOMS.get(request.source), session.views.get("left")
+        width = room.width if room is not None else left.size[0] if left is not None else 0
+        last = max(min(128, width), first + 1)  # as MatchingSettings.for_width has it
+    if last - first > limits.disparities:
+        raise SettingsError(
+            f"The search range {first} to {last} px is too wide for this page, which allows {limits.disparities} px. "
+            "Narrow it, or use the command scotopic match."
+        )
 
 
 def thumbnails(session: Session, source: str) -> list[tuple[str, NDArray[np.uint8]]]:
@@ -265,16 +261,16 @@ def _find_calibration(session: Session, request: Request, width: int, height: in
             height=height, source="assumed: focal length and baseline as given on the page, principal point centered",
         )  # fmt: skip
     folder = session.working_folder()
-    paths = [folder / str(k) / Path(name).name for k, (name, _) in enumerate(session.calibration_files)]
+    # Under names of ours: a visitor's name is a label, never part of a path.
+    paths = [folder / f"calibration{k}" for k in range(len(session.calibration_files))]
 
     def without_folders(text: str) -> str:
-        for path in paths:
-            text = text.replace(str(path.parent) + os.sep, "")
+        for path, (name, _) in zip(paths, session.calibration_files, strict=True):
+            text = text.replace(repr(str(path)), repr(name)).replace(str(path), name)
         return text
 
     try:
         for path, (_, content) in zip(paths, session.calibration_files, strict=True):
-            path.parent.mkdir()
             path.write_bytes(content)
         calibration = read_calibration(*paths, unit=request.unit, size=(width, height))
     except InputError as error:

@@ -1,6 +1,7 @@
 """The layout of the page and what happens when its parts are used; the work itself is in the other modules."""
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
@@ -16,6 +17,8 @@ from scotopic.settings import PRESETS
 SIMULATE, RECORDED = "Simulate", "As recorded"
 FROM_FILE = "from the file"  #: unit of the baseline
 _REPORT_SECONDS = 0.15  # between two looks at how far the work is
+_WAITING_JOBS = 24  # that wait for the worker, or run, at a time; the others wait in Gradio's queue
+_UNHEARD_SECONDS = 3.0  # a job to which nobody has listened for this long is dropped
 _FOLDER = Path(__file__).parent
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
 _slider, _number = partial(gr.Slider, buttons=[]), partial(gr.Number, min_width=120)
@@ -30,12 +33,9 @@ def make_style() -> dict[str, Any]:
     return {"theme": theme, "css": (_FOLDER / "style.css").read_text()}
 
 
-def build(sessions: Sessions, worker: ThreadPoolExecutor, delete_cache: tuple[int, int]) -> Any:
-    """Return the page; ``worker`` is one thread that does all matching, one job after the other.
-
-    ``delete_cache`` has the seconds between two searches for abandoned uploads, and the age at which one is removed.
-    """
-    page = gr.Blocks(title="scotopic", analytics_enabled=False, delete_cache=delete_cache)
+def build(sessions: Sessions, worker: ThreadPoolExecutor) -> Any:
+    """Return the page; ``worker`` is one thread that does all matching, one job after the other."""
+    page = gr.Blocks(title="scotopic", analytics_enabled=False)
     with page:
         about = "Stereo depth from photon-starved image pairs, without learning."
         gr.HTML(f"<h1>scotopic</h1><p>{about}</p>", elem_id="title", **_PLAIN)
@@ -142,7 +142,8 @@ class _Behavior:
             self._receive_calibration, form.calibration, [form.calibration, form.status], preprocess=False, **at_once
         )
 
-        queue: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "matcher"}
+        # Many may wait for the one worker, so that each can see whether anybody still waits for it.
+        queue: dict[str, Any] = {"concurrency_limit": _WAITING_JOBS, "concurrency_id": "matcher"}
         outcome = [
             form.match, form.cancel, form.status, results.empty, results.all, results.coverage, results.threshold,
             results.viewer, results.cloud, results.comparison, results.files,
@@ -216,11 +217,11 @@ class _Behavior:
         if job.cancelled:  # while it was waiting; the page has been told, and may have asked for another
             yield {form.status: gr.skip()}
             return
-        yield {form.status: html.status("Preparing the pair", share=0.0)}
+        yield {form.status: html.status("Waiting in the queue", share=0.0)}
         try:
             wanted = _make_request(values)
             done = self._worker.submit(work.run, session, wanted, job, self._sessions.limits)
-            for note in _follow(done, job):
+            for note in _follow(done, job, partial(self._sessions.is_listening, request.session_hash)):
                 yield {form.status: note}
             outcome = done.result()
             self._sessions.free_memory()
@@ -242,6 +243,8 @@ class _Behavior:
             yield {form.status: gr.skip() if session.waiting else html.status("Cancelled.")}
         except Exception as error:
             yield {**idle, form.status: html.problem(error)}
+        finally:
+            session.end(job)
 
     def _cancel(self, request: gr.Request) -> list[Any]:
         self._of(request).cancel()
@@ -293,11 +296,15 @@ def _make_request(values: Sequence[Any]) -> inputs.Request:
     )
 
 
-def _follow(done: Future[Any], job: Job) -> Iterator[str]:
+def _follow(done: Future[Any], job: Job, is_listening: Callable[[], bool]) -> Iterator[str]:
     """Yield the progress of the work until it ends; stop the work if nobody listens any more."""
-    last = ""
+    last, heard = "", time.monotonic()
     try:
         while not done.done():
+            now = time.monotonic()
+            heard = now if is_listening() else heard
+            if now - heard > _UNHEARD_SECONDS:
+                raise Cancelled
             try:
                 done.exception(timeout=_REPORT_SECONDS)
             except TimeoutError:

@@ -4,13 +4,15 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from scotopic.app import work
+from scotopic.app.guard import Guard
 from scotopic.app.session import PREFIX, Limits, Session, Sessions
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.optional import import_optional
@@ -18,6 +20,7 @@ from scotopic.optional import import_optional
 HOST = "127.0.0.1"  #: this machine only
 PORT = 7860
 _ABANDONED_SECONDS = 600  # an upload that no page has taken in is removed after this long
+_CLEANING_SECONDS = 60  # between two searches for such uploads
 _REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
 GONE = "This page's session has ended. Load the page again."
 # Neither a browser nor a proxy may keep what belongs to one visitor.
@@ -26,32 +29,62 @@ _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 
 @contextmanager
 def serving(
-    host: str = HOST, port: int | None = None, *, limits: Limits | None = None, root: Path | None = None
+    host: str = HOST,
+    port: int | None = None,
+    *,
+    limits: Limits | None = None,
+    root: Path | None = None,
+    allow_hosts: Sequence[str] = (),
 ) -> Iterator[str]:
     """Serve the page, at the address that is yielded, until the block ends; then remove every temporary file.
 
-    A ``host`` other than the default lets other machines in. The ``port`` is by default the first free one from 7860
-    on. Temporary files are kept in ``root``, by default a new private folder, which is removed at the end. Raises
-    ScotopicError if Gradio is not installed or the address is taken.
+    A ``host`` other than the default lets other machines in. Requests for other names than this machine's are refused,
+    unless they are in ``allow_hosts``, where the name of a proxy belongs. The ``port`` is by default the first free one
+    from 7860 on. Temporary files are kept in ``root``, by default a new private folder, which is removed at the end.
+    Raises ScotopicError if Gradio is not installed or the address is taken.
     """
     with Sessions(limits, root) as sessions, _configured(sessions.uploads):
         import_optional("gradio", "app", "the web page")  # reads where to put its files when it is imported
         from scotopic.app.page import build
 
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scotopic-matcher")
-        page = build(sessions, worker, (60, _ABANDONED_SECONDS))
+        page = build(sessions, worker)
         page.queue(max_size=256)
+        ended = threading.Event()
+        # Not Gradio's own cleaning, which ends for good at the first upload that it cannot remove.
+        cleaner = threading.Thread(target=_remove_abandoned, args=(sessions, ended), daemon=True)
+        cleaner.start()
         try:
-            yield _launch(page, sessions, host, port)
+            yield _launch(page, sessions, host, port, allow_hosts)
         finally:
+            ended.set()
             sessions.close_all()  # cancels what is running, so that the worker ends soon
             page.close(verbose=False)
             worker.shutdown(wait=True, cancel_futures=True)
 
 
-def _launch(page: Any, sessions: Sessions, host: str, port: int | None) -> str:
+def _remove_abandoned(sessions: Sessions, ended: threading.Event) -> None:
+    while not ended.wait(_CLEANING_SECONDS):
+        try:
+            sessions.remove_abandoned(_ABANDONED_SECONDS)
+        except Exception:  # whatever it was, the next round may do
+            work.LOG.exception("cleaning failed")
+
+
+def _launch(page: Any, sessions: Sessions, host: str, port: int | None, allow_hosts: Sequence[str]) -> str:
     """Start listening; return the address."""
+    from starlette.middleware import Middleware
+
     from scotopic.app.page import make_style
+
+    guard = Middleware(Guard, sessions=sessions, host=host, others=tuple(allow_hosts))
+    app_kwargs = {
+        "routes": make_routes(sessions),
+        "middleware": [guard],
+        "docs_url": None,
+        "redoc_url": None,
+        "openapi_url": None,
+    }
 
     try:
         _, url, _ = page.launch(
@@ -67,7 +100,7 @@ def _launch(page: Any, sessions: Sessions, host: str, port: int | None) -> str:
             max_file_size=sessions.limits.upload_bytes,
             state_session_capacity=_REMEMBERED_PAGES,
             footer_links=[],
-            app_kwargs={"routes": make_routes(sessions), "docs_url": None, "redoc_url": None, "openapi_url": None},
+            app_kwargs=app_kwargs,
             **make_style(),
         )
     except OSError as error:

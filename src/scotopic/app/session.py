@@ -5,8 +5,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -107,6 +108,7 @@ class Session:
     calibration_files: tuple[tuple[str, bytes], ...] = ()  #: name and content
     waiting: deque[Job] = field(default_factory=deque)  #: requested, in this order, and not begun
     job: Job | None = None  #: the one that was begun last
+    begun: list[Job] = field(default_factory=list)  #: that have begun to wait for the matcher, and have not ended
     outcome: Outcome | None = None
     sgbm: Prediction | None = None  #: OpenCV's result on the same pair
     threshold: float = 0.0  #: pixels of lower confidence are hidden, and left out of files
@@ -127,11 +129,17 @@ class Session:
     def begin(self) -> Job:
         """Return the job whose turn it is: the first that waits, or a new one if none was announced."""
         self.job = self.waiting.popleft() if self.waiting else Job()
+        self.begun.append(self.job)
         return self.job
+
+    def end(self, job: Job) -> None:
+        """Note that a job is done, cancelled or has failed."""
+        if job in self.begun:
+            self.begun.remove(job)
 
     def cancel(self) -> bool:
         """Cancel what runs and what waits; return whether there was anything."""
-        jobs = [*self.waiting, *([self.job] if self.job is not None else [])]
+        jobs = [*self.waiting, *self.begun, *([self.job] if self.job is not None else [])]
         for job in jobs:
             job.cancel()
         return bool(jobs)
@@ -171,6 +179,7 @@ class Sessions:
         self._clock = clock
         self._lock = threading.Lock()
         self._by_key: dict[str, Session] = {}
+        self._listeners: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         return self
@@ -199,6 +208,36 @@ class Sessions:
         for session in closing:
             session.close()
         return found
+
+    @contextmanager
+    def listening(self, key: str) -> Iterator[None]:
+        """Note, while the block runs, that a visitor, or whoever asked for one job, listens to what comes of it."""
+        with self._lock:
+            self._listeners[key] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners[key] -= 1
+                if self._listeners[key] <= 0:
+                    del self._listeners[key]
+
+    def is_listening(self, key: str | None) -> bool:
+        """Return whether anybody listens to the jobs of this key."""
+        return key is not None and key in self._listeners
+
+    def remove_abandoned(self, seconds: float) -> None:
+        """Remove uploads that no page has taken in for this long, whatever they are called and whatever they are."""
+        try:
+            entries = list(self.uploads.iterdir())
+        except OSError:  # nothing was uploaded yet
+            return
+        for entry in entries:
+            with suppress(OSError):  # it is being removed by others; the rest is not
+                is_folder = entry.is_dir() and not entry.is_symlink()
+                inside = [entry, *entry.iterdir()] if is_folder else [entry]
+                if time.time() - max(each.lstat().st_ctime for each in inside) > seconds:
+                    shutil.rmtree(entry) if is_folder else entry.unlink()
 
     def by_token(self, token: str) -> Session | None:
         """Return the session that an address names, or ``None``."""

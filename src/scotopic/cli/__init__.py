@@ -4,6 +4,9 @@ import itertools
 import re
 import signal
 import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +17,8 @@ from scotopic.cli.commands import demo, info, junctions, serve_app, simulate
 from scotopic.cli.evaluate import benchmark, evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video
-from scotopic.errors import ScotopicError
+from scotopic.errors import DarkImageWarning, ScotopicError
+from scotopic.io.input_file import explain
 
 BAD_INPUT = 2  #: exit code for what the user can correct; usage errors have it too
 INTERRUPTED = 130  #: exit code after Ctrl-C, by the convention of shells
@@ -41,9 +45,17 @@ class Command(TyperCommand):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                quiet = bool(ctx.params.get("quiet"))
+                warnings.simplefilter("ignore" if quiet else "default", DarkImageWarning)
+                warnings.showwarning = partial(_show_warning, warnings.showwarning)
+                return super().invoke(ctx)
         except ScotopicError as error:
             _fail(f"error: {self._as_options(str(error), ctx)}", BAD_INPUT, error)
+        except OSError as error:
+            # What reads and writes has said so already, in words. This is for what only asks whether something exists.
+            place = "" if error.filename is None else f"{error.filename!r:.300}: "
+            _fail(f"error: {place}{explain(error)}. Check the path and its permissions.", BAD_INPUT, error)
         except MemoryError as error:
             _fail("error: Out of memory. Use smaller images or a lower --max-disparity.", BAD_INPUT, error)
         except KeyboardInterrupt as error:
@@ -63,6 +75,14 @@ class Command(TyperCommand):
             if "_" in name:  # which no word has
                 message = re.sub(rf"{argument}(?![\w'\"=])", flag, message)
         return message
+
+
+def _show_warning(others: Callable[..., None], message: Any, category: type[Warning], *place: Any) -> None:
+    """Show a warning about the input as a line on stderr, others as Python does."""
+    if issubclass(category, DarkImageWarning):
+        typer.echo(f"warning: {message}", err=True)
+    else:
+        others(message, category, *place)
 
 
 def _fail(message: str, code: int, cause: BaseException) -> None:

@@ -267,6 +267,10 @@ def serve_app(
     port: Annotated[int | None, typer.Option(help="By default the first free one from 7860 on.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page in a browser.")] = False,
     max_megapixels: Annotated[float, typer.Option(help="Largest view that may be uploaded.")] = 4.0,
+    allow_host: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help="Also answer to this name, such as that of a proxy; may be repeated."),
+    ] = [],  # noqa: B006
 ) -> None:
     """Open a web page: match a pair, explore the result, download it."""
     from scotopic.app.server import serving
@@ -276,7 +280,10 @@ def serve_app(
         raise SettingsError(f"--port {port} is not a port. Choose one from 1 to 65535.")
     if not 0 < max_megapixels <= 1000:
         raise SettingsError(f"--max-megapixels {max_megapixels:g} is out of range. Choose above 0, at most 1000.")
-    with serving(host, port, limits=Limits(pixels=int(max_megapixels * 1e6))) as url:
+    if not host.strip():
+        raise SettingsError("--host is empty, which would let everybody in. Give an address, or leave it out.")
+    limits = Limits(pixels=int(max_megapixels * 1e6))
+    with serving(host, port, limits=limits, allow_hosts=allow_host) as url:
         typer.echo(f"scotopic app at {url} (Ctrl-C ends it)")
         if host not in ("127.0.0.1", "localhost", "::1"):
             typer.echo(

@@ -1,6 +1,5 @@
 """``scotopic evaluate``: score a disparity map from any source; ``scotopic benchmark``: run a plan and report."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_a
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
 from scotopic.io import claim_folder, read_image
+from scotopic.io.input_file import read_json
 
 Region = NDArray[np.bool_]
 
@@ -306,7 +306,7 @@ def benchmark(
     page = write_report(out)
     done = f"{status.done} results, {status.resumed} of them from an earlier run, {failed} failed"
     text: list[str | Table] = [*_make_tables(out), done, f"the report is {page}"]
-    print_result(json.loads((out / "results.json").read_text()), text, quiet, as_json)
+    print_result(read_json(out / "results.json", "the results"), text, quiet, as_json)
 
 
 def _make_tables(folder: Path) -> list[Table]:

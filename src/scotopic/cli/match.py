@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -15,6 +16,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import claim_file, image_title, write_disparity, write_submission
 from scotopic.io.disparity import submission_files
+from scotopic.levels import find_levels
 from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import read_recording
@@ -51,6 +53,8 @@ def match(
     linearize: options.Linearize = False,
     mosaic: options.Mosaic = "binned",
     white: options.White = None,
+    black: options.Black = None,
+    bits: options.Bits = None,
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006
     overwrite: options.Overwrite = False,
@@ -84,7 +88,8 @@ def match(
         for path, side in ((left, "left"), (right, "right")):
             response = "srgb" if linearize else None
             try:
-                recordings.append(read_recording(path, kind, response=response, color=mosaic, white=white))
+                levels: dict[str, Any] = {"black": black, "white": white, "bits": bits}
+                recordings.append(read_recording(path, kind, response=response, color=mosaic, **levels))
             except InputError as error:
                 raise InputError(f"{side} image {error}") from error
         first, second = recordings
@@ -103,8 +108,15 @@ def match(
         checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
         if not quiet:
             _warn(checked.warnings, rectify_first)
+        are_given = "levels" in first.assumed
+        if not are_given:
+            found = find_levels(*views).as_dict()
+            for each in recordings:
+                each.assumed["levels"] = found
         with StageDisplay(quiet) as display:
-            result = match_pair(*views, settings, device, fill=fill_with, progress=warmed(display, device))
+            result = match_pair(
+                *views, settings, device, fill=fill_with, normalize=not are_given, progress=warmed(display, device)
+            )
             with display.stage("saving"):
                 result.save(folder, overwrite=overwrite)
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}

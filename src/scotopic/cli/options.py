@@ -62,7 +62,12 @@ Kind = Annotated[str, typer.Option(help="image, raw, counts or bit-planes; auto 
 Linearize = Annotated[bool, typer.Option("--linearize", help="Undo the sRGB curve first; as recorded by default.")]
 Mosaic = Annotated[str, typer.Option(help="Raw files become binned (half the size), demosaiced or mosaic.")]
 White = Annotated[
-    float | None, typer.Option(help="Photons per frame (counts) or per plane (bit-planes) that become white.")
+    float | None,
+    typer.Option(help="What becomes white: a stored value (images), photons per frame (counts) or plane (bit-planes)."),
+]
+Black = Annotated[float | None, typer.Option(help="Stored value of an image that becomes black; estimated by default.")]
+Bits = Annotated[
+    int | None, typer.Option(help="Bits that the camera uses, such as 12 in a file of 16; estimated by default.")
 ]
 
 

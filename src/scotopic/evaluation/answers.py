@@ -11,6 +11,7 @@
 A folder stands for the ``match.npz`` in it.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
     The values of a PNG are divided by `png_scale`, 256 if it has 16 bits and nothing is given. Raises
     :class:`InputError` if the file cannot be read or holds no such map.
     """
-    file = path / "match.npz" if path.is_dir() else path
+    file = path / "match.npz" if os.path.isdir(path) else path
     if file.suffix.lower() == ".npz":
         return _from_arrays(read_npz(file), file)
     image = read_image(file)
@@ -76,7 +77,7 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:
 
 def read_confidence(path: Path) -> Map:
     """Read the confidence of each pixel: any image, or the ``confidence`` of an NPZ file or of a result's folder."""
-    file = path / "match.npz" if path.is_dir() else path
+    file = path / "match.npz" if os.path.isdir(path) else path
     if file.suffix.lower() != ".npz":
         return as_map(read_image(file), file, "confidence")
     arrays = read_npz(file, ("confidence",))

@@ -111,9 +111,12 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     if half == 0:
         return np.abs(predicted - true)
     from scotopic.backends.device import import_kernels
+    from scotopic.kernel_cache import guard_kernel_cache
 
+    kernels = "scotopic.evaluation._cpu"
+    guard_kernel_cache(kernels)
     true[np.isnan(true)] = np.inf
-    error: Map = import_kernels("scotopic.evaluation._cpu").window_error(predicted, true, min(half, max(true.shape)))
+    error: Map = import_kernels(kernels).window_error(predicted, true, min(half, max(true.shape)))
     return error
 
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from scotopic.errors import InputError
 from scotopic.io import atomic_path
+from scotopic.io.input_file import read_json, reading
 
 FORMAT = 2  #: version of a record; in 1 ``coverage_percent`` was called ``coverage``
 
@@ -75,8 +76,9 @@ class Record:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a record; raise :class:`InputError` if it is none, or of a newer format."""
-        try:
-            values = json.loads(path.read_text())
+        kind = "a record of a benchmark"
+        values = read_json(path, kind)
+        with reading(path, kind, "Delete it."):
             version = values.pop("format")
             if version > FORMAT:
                 raise InputError(f"{path} has format {version}, newer than {FORMAT}. Upgrade scotopic to read it.")
@@ -84,8 +86,6 @@ class Record:
                 if "coverage" in figures:  # format 1
                     figures["coverage_percent"] = figures.pop("coverage")
             return cls(Task(**values.pop("task")), **values)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is not a record of a benchmark ({error!s:.100}). Delete it.") from error
 
 
 def maps_path(folder: Path, task: Task) -> Path:

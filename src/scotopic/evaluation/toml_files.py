@@ -1,22 +1,24 @@
 """Reading and checking the TOML files that a user writes: plans of a benchmark and recipes for networks."""
 
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import SettingsError
+from scotopic.io.input_file import read_input_text, reading
 
 Check = tuple[Callable[[Any], bool], str]  #: whether a value is good, and what it must be, in words
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Return the content of a TOML file, or raise :class:`InputError`."""
-    try:
-        return tomllib.loads(path.read_bytes().decode())  # read_text would change the line ends
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{what} {str(path)!r} cannot be read as TOML: {error!s:.150}.") from error
+    kind = f"{what[:1].lower()}{what[1:]} in TOML"
+    text = read_input_text(path, kind)
+    with reading(path, kind, "Correct it as docs/evaluation.md shows."):
+        return tomllib.loads(text)
 
 
 def check_keys(what: str, values: Mapping[str, Any], known: Collection[str], required: Collection[str] = ()) -> None:
@@ -39,7 +41,9 @@ def check_values(what: str, values: Mapping[str, Any], checks: Mapping[str, Chec
 
 def is_number(value: object) -> bool:
     """Whether a value is a finite number; ``true`` and ``false`` are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf  # false for NaN
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= sys.float_info.max  # false for NaN, and for whole numbers that no float can hold
 
 
 TEXT: Check = (lambda value: isinstance(value, str) and value != "", "a text")

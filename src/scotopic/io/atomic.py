@@ -76,7 +76,7 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
             f"Cannot write to the folder {shown}: {explain(error)}. Change its permissions or choose another one."
         ) from error
     present = [name for name in names if os.path.lexists(path / name)]
-    folders = [name for name in present if (path / name).is_dir()]
+    folders = [name for name in present if os.path.isdir(path / name)]
     if folders:
         raise OutputError(f"Cannot write {folders[0]!r} in {shown}: it is a folder. Remove it or write elsewhere.")
     if present and not overwrite:

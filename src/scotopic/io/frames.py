@@ -5,6 +5,7 @@ linearized, scaled or rotated by metadata.
 """
 
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -42,7 +43,7 @@ class FrameFolder:
     def __init__(self, folder: Path) -> None:
         self.path, self.title = str(folder), repr(str(folder))
         try:
-            found = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+            found = [path for path in folder.iterdir() if os.path.isfile(path) and not path.name.startswith(".")]
         except OSError as error:
             raise InputError(f"The folder {self.title} cannot be opened: {error.strerror}. Check the path.") from error
         self._paths = sorted((path for path in found if path.suffix.lower() in IMAGE_SUFFIXES), key=_natural_order)
@@ -77,7 +78,7 @@ Frames = FrameFolder | VideoFile  #: of one view
 
 def open_frames(path: Path) -> Frames:
     """Open a folder of frames or a video; raise :class:`InputError` if it is neither or cannot be read."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return FrameFolder(path)
     if path.suffix.lower() in IMAGE_SUFFIXES:  # OpenCV would go on to the next numbered images
         raise InputError(f"{str(path)!r} is an image, not a video. Give a video or the folder of the frames.")
@@ -193,6 +194,6 @@ def write_frame_maps(
 
 def frame_map_files(folder: Path) -> list[str]:
     """Return the names of the files in a folder that :func:`write_frame_maps` has written, in order."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return []
     return sorted(path.name for path in folder.iterdir() if _MAP_NAME.fullmatch(path.name))

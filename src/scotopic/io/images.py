@@ -10,29 +10,31 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.input_file import read_input_file
+from scotopic.io.headers import PNG_SIGNATURE, image_sizes, jpeg_segments
+from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.pfm import read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
+_MOST_PAGES = 65536  # of a TIFF file
 #: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
 RAW_SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
     ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
 )  # fmt: skip
-_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
 
 
-def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
+def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> NDArray[Any]:
     """Read an image file as recorded: no scaling, no linearizing, no rotation by metadata.
 
-    PNG, JPEG, TIFF, PGM/PPM, PFM or whatever else OpenCV decodes. Of several pages the first is read.
+    PNG, JPEG, TIFF, PGM/PPM, PFM, BMP or WebP. Of several pages the first is read.
 
     Raises :class:`InputError` if the file is missing, not a file, not an image, cut short, has an alpha channel or
-    another type of numbers.
+    another type of numbers, or is too large: it may have `max_pixels`, and take as much memory as the environment
+    variable ``SCOTOPIC_MAX_GIB`` says, 2 GiB by default. The size is checked before anything is decoded.
 
     Returns
     -------
@@ -42,21 +44,13 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     shown = repr(os.fspath(path))
     if Path(path).suffix.lower() in RAW_SUFFIXES:
         raise InputError(f"{shown} is a camera's raw file. Read it with scotopic.sensor.read_raw.")
-    if Path(path).suffix.lower() == ".pfm":
-        return read_pfm(path)
-    data = read_input_file(path, "an image file", _FILE_LIMIT)
-    if data[:2] in (b"PF", b"Pf"):  # whatever its name: OpenCV would take the magnitude of the scale for a factor
-        return read_pfm(path)
-    import cv2
-
-    image = None
-    if data and not _is_cut_short(data):
-        image = call_opencv(cv2.imdecode, np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    if image is None:  # as for a format that OpenCV does not know
-        raise InputError(
-            f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
-            "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM and PFM can be read."
-        )
+    with open_input(path) as file:
+        is_pfm = file.read(2) in (b"PF", b"Pf")  # whatever its name: OpenCV would take its scale for a factor
+    if is_pfm or Path(path).suffix.lower() == ".pfm":
+        image = read_pfm(path)
+        check_pixels(shown, image.shape[1], image.shape[0], max_pixels)
+        return image
+    image = decode_pages(path, max_pixels=max_pixels)[0]
     if image.ndim == 3 and image.shape[2] in (2, 4):
         raise InputError(f"{shown} has an alpha channel. Flatten the image to remove alpha and save it again.")
     if image.dtype == np.float64:
@@ -64,6 +58,51 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     if image.dtype not in (np.uint8, np.uint16, np.float32):
         raise InputError(f"{shown} holds {image.dtype} values. Convert them to uint8, uint16 or float32.")
     return image if image.ndim == 2 else np.ascontiguousarray(image[:, :, ::-1])  # OpenCV has blue first
+
+
+def decode_pages(
+    path: str | os.PathLike[str], *, several: bool = False, max_pixels: int | None = None
+) -> list[NDArray[Any]]:
+    """Return the first page of an image file, or all of a TIFF if `several`, as OpenCV decodes them: blue first.
+
+    Raises :class:`InputError` if it cannot be decoded or is too large, by its header or by what was decoded.
+    """
+    import cv2
+
+    shown = repr(os.fspath(path))
+    data = read_input_file(path, "an image file", _FILE_LIMIT)
+    sizes = image_sizes(data, pages=_MOST_PAGES if several else 1)
+    for size in sizes:
+        check_pixels(shown, size.width, size.height, max_pixels)
+    # As float32, which every image becomes.
+    more = f" in {len(sizes)} pages" if len(sizes) > 1 else ""
+    check_memory(shown, f"{sizes[0]}{more}" if sizes else "", 4 * sum(size.values for size in sizes))
+    decoded = None
+    if sizes and not _is_cut_short(data):
+        encoded_bytes = np.frombuffer(data, np.uint8)
+        if several:
+            done, pages = call_opencv(cv2.imdecodemulti, encoded_bytes, cv2.IMREAD_UNCHANGED) or (False, ())
+            decoded = list(pages) if done else None
+        else:
+            page = call_opencv(cv2.imdecode, encoded_bytes, cv2.IMREAD_UNCHANGED)
+            decoded = None if page is None else [page]
+    if not decoded:  # as for a format that OpenCV does not know
+        raise InputError(
+            f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
+            "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM, PFM, BMP and WebP can be read."
+        )
+    check_memory(shown, f"{len(decoded)} page(s)", sum(4 * page.size for page in decoded))
+    for page in decoded:
+        check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
+    return decoded
+
+
+def check_pixels(title: str, width: int, height: int, limit: int | None) -> None:
+    """Raise :class:`InputError` if an image has more pixels than a limit, if there is one."""
+    if limit is not None and width * height > limit:
+        raise InputError(
+            f"{title} has {width * height / 1e6:.4g} megapixels; the limit is {limit / 1e6:g}. Make it smaller."
+        )
 
 
 def image_title(source: Any, name: str) -> str:
@@ -205,22 +244,13 @@ def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _is_cut_short(data: bytes) -> bool:
     """Return whether a PNG or JPEG ends before its end mark: some decoders then fill up with gray."""
-    if data.startswith(_PNG_SIGNATURE):
-        position = len(_PNG_SIGNATURE)
+    if data.startswith(PNG_SIGNATURE):
+        position = len(PNG_SIGNATURE)
         while position + 12 <= len(data):  # a chunk: length, type, content, checksum
             if data[position + 4 : position + 8] == b"IEND":
                 return False
             position += 12 + int.from_bytes(data[position : position + 4], "big")
         return True
     if data.startswith(b"\xff\xd8\xff"):
-        position = 2
-        while (position := data.find(b"\xff", position)) >= 0 and position + 1 < len(data):
-            marker = data[position + 1]
-            if marker == 0xD9:  # end of image
-                return False
-            if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:  # stuffing and restarts inside the pixel data
-                position += 1 if marker == 0xFF else 2
-            else:  # a segment; step over it, since an embedded thumbnail has an end mark of its own
-                position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
-        return True
+        return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
     return False

@@ -4,15 +4,14 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.input_file import explain
+from scotopic.io.input_file import check_memory, open_input, reading
 
 
 def read_npz(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -21,16 +20,12 @@ def read_npz(path: str | os.PathLike[str], names: Sequence[str] | None = None) -
     Raises :class:`InputError` if the file is missing or damaged, is not an NPZ file, or holds something that would have
     to be unpickled.
     """
-    try:
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            wanted = [name for name in file.files if names is None or name in names]
-            for name in wanted:
-                _check_claimed_size(file.zip, name)
-            return {name: file[name] for name in wanted}
-    except Exception as error:  # a damaged file can make NumPy and the zip reader raise anything
-        raise InputError(
-            f"{os.fspath(path)!r} is not a readable NPZ file of plain arrays: {explain(error):.200}."
-        ) from error
+    kind = "an NPZ file of plain arrays"
+    with open_input(path, "an NPZ file") as stream, reading(path, kind), _open_archive(stream) as file:
+        wanted = [name for name in file.files if names is None or name in names]
+        size = sum(_claimed_size(file.zip, name) for name in wanted)
+        check_memory(repr(os.fspath(path)), f"{len(wanted)} arrays", size)
+        return {name: file[name] for name in wanted}
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], version: int) -> None:
@@ -52,8 +47,15 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], version: 
         np.savez_compressed(file, allow_pickle=False, **{"format": np.array(version), **plain})
 
 
-def _check_claimed_size(archive: zipfile.ZipFile, name: str) -> None:
-    """Raise unless an array's header claims as many bytes as there are: NumPy allocates what the header claims."""
+def _open_archive(stream: BinaryIO) -> Any:
+    if stream.read(4)[:2] != b"PK":  # NumPy would read all of another kind of file
+        raise ValueError("it is not a zip archive")
+    stream.seek(0)
+    return np.load(stream, allow_pickle=False)
+
+
+def _claimed_size(archive: zipfile.ZipFile, name: str) -> int:
+    """Return the bytes that an array's header claims, which NumPy allocates; raise unless as many are there."""
     member = f"{name}.npy" if f"{name}.npy" in archive.NameToInfo else name
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
@@ -62,3 +64,4 @@ def _check_claimed_size(archive: zipfile.ZipFile, name: str) -> None:
         claimed = math.prod(shape) * kind.itemsize
         if not kind.hasobject and stream.tell() + claimed != archive.getinfo(member).file_size:
             raise ValueError(f"{name!r} claims {claimed} bytes but has another size")
+    return claimed

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.input_file import plain_file_size, reading_failed
+from scotopic.io.input_file import check_memory, open_input
 
 # Long enough for the comments of real files, short enough that a file which is one endless comment is cheap to refuse.
 _HEADER_LIMIT = 4096
@@ -35,25 +35,25 @@ def read_pfm(path: str | os.PathLike[str]) -> NDArray[np.float32]:
     Raises :class:`InputError` if the file is missing, is not a PFM, or its data do not have exactly the size that the
     header gives.
     """
-    size, refused = plain_file_size(path), f"{os.fspath(path)!r} is not a readable PFM file"
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_HEADER_LIMIT)
-            channels, width, height, order, end = _parse_header(head, refused)
-            # Compare with the size of the file before any memory is asked for: a header can claim anything.
-            expected = channels * width * height * 4
-            start = size - expected
-            if not (end < start <= len(head) and _HEADER_END.fullmatch(head, end, start)):
-                raise InputError(
-                    f"{refused}: it has {max(size - end - 1, 0)} bytes of data instead of {expected} for {width} x "
-                    f"{height} x {channels} floats; it is cut short or damaged."
-                )
-            file.seek(start)
-            data = np.fromfile(file, dtype=f"{order}f4", count=channels * width * height)
-            if data.nbytes != expected:
-                raise InputError(f"{refused}: it changed while it was read.")
-    except OSError as error:
-        raise reading_failed(path, error) from error
+    shown = repr(os.fspath(path))
+    refused = f"{shown} is not a readable PFM file"
+    with open_input(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_HEADER_LIMIT)
+        channels, width, height, order, end = _parse_header(head, refused)
+        # Compare with the size of the file before any memory is asked for: a header can claim anything.
+        expected = channels * width * height * 4
+        start = size - expected
+        if not (end < start <= len(head) and _HEADER_END.fullmatch(head, end, start)):
+            raise InputError(
+                f"{refused}: it has {max(size - end - 1, 0)} bytes of data instead of {expected} for {width} x "
+                f"{height} x {channels} floats; it is cut short or damaged."
+            )
+        check_memory(shown, f"{width} x {height} px of {channels} channel(s)", expected)
+        file.seek(start)
+        data = np.fromfile(file, dtype=f"{order}f4", count=channels * width * height)
+        if data.nbytes != expected:
+            raise InputError(f"{refused}: it changed while it was read.")
     shape = (height, width) if channels == 1 else (height, width, channels)
     return np.ascontiguousarray(data.reshape(shape)[::-1], dtype=np.float32)
 

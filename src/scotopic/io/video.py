@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.images import call_opencv
-from scotopic.io.input_file import plain_file_size
+from scotopic.io.input_file import check_memory, open_input, plain_file_size
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
 
@@ -45,7 +45,9 @@ class VideoFile:
         announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         rate = self._capture.get(cv2.CAP_PROP_FPS)
         self.total = int(announced) if 0 < announced < 2**31 else None
-        with path.open("rb") as file:
+        width, height = (self._capture.get(side) for side in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+        check_memory(self.title, f"frames of {width:.0f} x {height:.0f} px", int(12 * max(width, 0) * max(height, 0)))
+        with open_input(path) as file:
             head = file.read(12)
         counts_its_frames = head[4:8] == b"ftyp" or (head[:4], head[8:]) == (b"RIFF", b"AVI ")  # MP4, MOV and AVI do
         self.slack = 0 if self.total is None or counts_its_frames else max(1, self.total // 100)

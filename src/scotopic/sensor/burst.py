@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image
-from scotopic.io.input_file import plain_file_size
+from scotopic.io.images import decode_pages
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
 from scotopic.subpixel import parabola_offset
@@ -75,12 +75,7 @@ def merge_burst(
 def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
     """Return the frames of a burst as images of one size."""
     if isinstance(frames, str | os.PathLike):
-        import cv2
-
-        plain_file_size(frames)
-        done, pages = cv2.imreadmulti(os.fspath(frames), flags=cv2.IMREAD_UNCHANGED)
-        if not done or not pages:
-            raise InputError(f"{os.fspath(frames)!r} cannot be read as a TIFF file of frames.")
+        pages = decode_pages(frames, several=True)
         frames = [page if page.ndim == 2 else page[:, :, ::-1] for page in pages]  # OpenCV has blue first
     elif isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
         raise InputError(f"A burst must be (frames, H, W) or (frames, H, W, 3), but it has shape {frames.shape}.")

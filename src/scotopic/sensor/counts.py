@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.io.input_file import check_memory
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording, load_array
 
@@ -77,6 +78,7 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
     array, title = load_array(source, "photon counts")
     stack = _as_stack(array, title)
     frames = stack.shape[0]
+    check_memory(title, f"frames of {' x '.join(map(str, stack.shape[1:]))}", 8 * math.prod(stack.shape[1:]))
     total = np.zeros(stack.shape[1:])
     for frame in stack:  # one by one, because a file may be larger than memory
         if frame.dtype.kind == "f" and not (np.isfinite(frame).all() and (frame == np.rint(frame)).all()):

@@ -5,15 +5,18 @@ pair for all channels or one for each. So there are ``1 / S`` photons at white, 
 photons.
 """
 
+import logging
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.io.input_file import plain_file_size
+from scotopic.io.input_file import check_memory, open_input, plain_file_size, reading
 from scotopic.optional import import_optional
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording, rename_colour
@@ -64,11 +67,15 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
         raise SettingsError(f"color must be one of {', '.join(COLORS)}, not {color!r}.")
     shown = repr(os.fspath(path))
     rawpy = import_optional("rawpy", "raw", f"reading the raw file {shown}")
-    plain_file_size(path)
+    plain_file_size(path, "a raw file")
+    advice = "Check that it is a complete raw file, or convert it to DNG."
     try:
-        with rawpy.imread(os.fspath(path)) as raw:
-            black = np.asarray(raw.black_level_per_channel, np.float64)
-            white = float(raw.white_level)
+        with reading(path, "a raw file", advice), rawpy.imread(os.fspath(path)) as raw:
+            sides = raw.sizes
+            size = f"{sides.raw_width} x {sides.raw_height} px"
+            # The mosaic as float64, and three colors of it.
+            check_memory(shown, size, 32 * sides.raw_width * sides.raw_height)
+            black, white = _levels(raw, shown)
             if color == "demosaiced":
                 pixels = raw.postprocess(
                     gamma=(1, 1),
@@ -83,12 +90,12 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
             else:
                 mosaic = _subtract_black(raw, black, white, shown)
                 image = mosaic[..., None] if color == "mosaic" else _bin(mosaic, raw, shown)
-    except rawpy.LibRawError as error:
-        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
-        raise InputError(
-            f"LibRaw cannot read {shown}: {reason or type(error).__name__}. Check that it is a complete raw file, or "
-            "convert it to DNG."
-        ) from error
+    except InputError as error:
+        cause = error.__cause__
+        if not isinstance(cause, rawpy.LibRawError):
+            raise
+        reason = cause.args[0].decode() if cause.args and isinstance(cause.args[0], bytes) else str(cause)
+        raise InputError(f"LibRaw cannot read {shown}: {reason or type(cause).__name__}. {advice}") from cause
     assumed = {
         "file": os.fspath(path),
         "kind": "raw",
@@ -99,6 +106,17 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
     }
     sensor = read_dng_sensor(path) if os.fspath(path).lower().endswith(".dng") else None
     return Recording(np.ascontiguousarray(image, np.float32), sensor, assumed)
+
+
+def _levels(raw: Any, shown: str) -> tuple[NDArray[np.float64], float]:
+    """Return the black level of each color, and the white level."""
+    black, white = np.asarray(raw.black_level_per_channel, np.float64), raw.white_level
+    if white is None or not 0 < float(white) < math.inf or not np.isfinite(black).all():
+        raise InputError(
+            f"{shown} does not say which value is white, so its values have no scale. Convert it to DNG with the "
+            "camera maker's or Adobe's converter."
+        )
+    return black, float(white)
 
 
 def _subtract_black(raw: Any, black: NDArray[np.float64], white: float, shown: str) -> NDArray[np.float64]:
@@ -168,18 +186,28 @@ def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
     import tifffile
 
     found: dict[int, NDArray[np.float64]] = {}
-    try:
-        with tifffile.TiffFile(os.fspath(path)) as file:
-            pages: list[Any] = list(file.pages)
-            pages += [sub for page in pages for sub in (page.pages or [])]
-            for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
-                for code in (_NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL):
-                    if code not in found and code in page.tags:
-                        numbers = np.atleast_1d(np.asarray(page.tags[code].value, np.float64))
-                        if page.tags[code].dtype in _RATIONALS:  # numerator, denominator, numerator, ...
-                            numbers = numbers[::2] / np.where(numbers[1::2] == 0, np.nan, numbers[1::2])
-                        found[code] = numbers
-    except Exception as error:  # a broken file can make tifffile's parser raise anything
-        reason = getattr(error, "strerror", None) or f"it is not a DNG file, or it is damaged ({error!s:.100})"
-        raise InputError(f"{os.fspath(path)!r} cannot be read: {reason}.") from error
+    kind = "a DNG file"
+    log = logging.getLogger("tifffile")  # prints a line for each odd tag, of which most do not matter here
+    with _silenced(log), open_input(path, kind) as stream, reading(path, kind), tifffile.TiffFile(stream) as file:
+        pages: list[Any] = list(file.pages)
+        pages += [sub for page in pages for sub in (page.pages or [])]
+        for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
+            for code in (_NOISE_PROFILE, _BLACK_LEVEL, _WHITE_LEVEL):
+                if code not in found and code in page.tags:
+                    numbers = np.atleast_1d(np.asarray(page.tags[code].value, np.float64))
+                    if page.tags[code].dtype in _RATIONALS:  # numerator, denominator, numerator, ...
+                        numbers = numbers[::2] / np.where(numbers[1::2] == 0, np.nan, numbers[1::2])
+                    if numbers.size == 0:
+                        raise ValueError(f"its tag {code} is empty")
+                    found[code] = numbers
     return found
+
+
+@contextmanager
+def _silenced(logger: logging.Logger) -> Iterator[None]:
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
 from scotopic.io.images import RAW_SUFFIXES
+from scotopic.io.input_file import plain_file_size, reading
+from scotopic.levels import given_levels
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.response import Response, linearize
 
@@ -63,21 +65,38 @@ def rename_colour(reader: _Reader) -> _Reader:
     return renamed  # type: ignore[return-value]
 
 
-def read_picture(path: str | os.PathLike[str], *, response: Response | None = None) -> Recording:
+def read_picture(
+    path: str | os.PathLike[str],
+    *,
+    response: Response | None = None,
+    black: float | None = None,
+    white: float | None = None,
+    bits: int | None = None,
+) -> Recording:
     """Read a PNG, TIFF, JPEG, PGM/PPM or PFM file: values as recorded, divided by the format's full scale.
 
     With a `response` (``"srgb"`` or a gamma) they are linearized; by default they stay as recorded, as in the paper.
     ``assumed`` names the full scale and the response.
+
+    With `black` and `white`, the stored values that become 0 and 1, or `bits`, those of which the camera uses the
+    lowest, values are scaled to these levels first, and those above white are clipped.
     """
     pixels = read_image(path)
     image = as_image(pixels, os.fspath(path))
     scale = {"u1": "255", "u2": "65535"}.get(pixels.dtype.str[1:], "1 (floats)")
-    assumed = {
+    assumed: dict[str, Any] = {
         "file": os.fspath(path),
         "kind": "image",
         "values": f"as recorded, over the full scale of {scale}",
         "linearized": None if response in (None, "linear") else f"from {response}",
     }
+    levels = given_levels(black, white, bits, None if pixels.dtype.kind == "f" else int(np.iinfo(pixels.dtype).max))
+    if levels is not None:
+        scaled = levels.apply(image)
+        assumed["values"] = f"as recorded, over the levels given, of the full scale of {scale}"
+        assumed["levels"] = levels.as_dict()
+        assumed["above_white_percent"] = 100 * float((scaled > 1).mean())
+        image = np.minimum(scaled, 1).astype(np.float32)
     if response is not None:
         image = linearize(image, response).astype(np.float32)
     return Recording(image, None, assumed)
@@ -90,7 +109,9 @@ def read_recording(
     *,
     response: Response | None = None,
     color: str = "binned",
+    black: float | None = None,
     white: float | None = None,
+    bits: int | None = None,
     width: int | None = None,
 ) -> Recording:
     """Read one view from any kind of file that a camera writes.
@@ -106,8 +127,11 @@ def read_recording(
         Linearize an image: see :func:`read_picture`.
     color
         For raw files: see :func:`~scotopic.sensor.raw.read_raw`.
+    black, bits
+        For images: the stored value that becomes 0, and how many bits the camera uses; see :func:`read_picture`.
     white
-        What becomes 1.0: counts per frame, or photons per bit plane. Use the same for both views of a pair.
+        What becomes 1.0: counts per frame, photons per bit plane, or the stored value of an image. Use the same for
+        both views of a pair.
     width
         Width of bit planes, if it is not a multiple of 8.
 
@@ -130,6 +154,13 @@ def read_recording(
                 "pixel, or kind='bit-planes' for the packed bits of a SPAD."
             )
         kind = "raw" if suffix in RAW_SUFFIXES else "image"
+    given = {"black": black, "bits": bits, **({"white": white} if kind == "raw" else {})}
+    unused = [name for name, value in given.items() if value is not None]
+    if unused and kind != "image":
+        raise SettingsError(
+            f"{unused[0]} is for images; {shown} is read as {kind}"
+            f"{', and raw files bring their own levels' if kind == 'raw' else ''}. Leave it out."
+        )
     if kind == "raw":
         return read_raw(path, color)
     if kind == "bit-planes":
@@ -141,7 +172,7 @@ def read_recording(
                 "for both views; scotopic.sensor.common_white finds one."
             )
         return read_counts(path, white)
-    return read_picture(path, response=response)
+    return read_picture(path, response=response, black=black, white=white, bits=bits)
 
 
 def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
@@ -152,11 +183,9 @@ def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
     if not isinstance(source, str | os.PathLike):
         return np.asarray(source), f"The array of {what}"
     title = f"The file of {what} {os.fspath(source)!r}"
-    try:
+    plain_file_size(source, "an .npy file")
+    with reading(source, f"an .npy file of {what}", "Save it with numpy.save."):
         found = np.load(source, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a broken header can make NumPy's parser raise anything
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InputError(f"{title} is not a readable .npy file ({reason:.200}). Save it with numpy.save.") from error
     if not isinstance(found, np.ndarray):
         found.close()
         raise InputError(f"{title} is an archive of several arrays. Save the one array with numpy.save.")

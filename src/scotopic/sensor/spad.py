@@ -10,6 +10,7 @@ Raw ``.bin`` files of PI Imaging's SPAD512 have the same order; those of SwissSP
 in the lowest bit (``bit_order="little"``).
 """
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.io.input_file import plain_file_size
+from scotopic.io.input_file import check_memory, plain_file_size
 from scotopic.sensor.counts import check_white
 from scotopic.sensor.recording import Recording, load_array
 
@@ -152,7 +153,9 @@ def count_bits(
     stop = stack.shape[0] if planes is None else first + planes
     if stop > stack.shape[0] or first >= stop:
         raise InputError(f"{title} has {stack.shape[0]} planes, so planes {first} to {stop - 1} cannot be read.")
-    ones = np.zeros((stack.shape[1], pixels, *stack.shape[3:]), np.int64)
+    shape = stack.shape[1], pixels, *stack.shape[3:]
+    check_memory(title, f"planes of {' x '.join(map(str, shape))}", 8 * math.prod(shape))
+    ones = np.zeros(shape, np.int64)
     for start in range(first, stop, _PLANES_AT_ONCE):
         block = np.asarray(stack[start : min(start + _PLANES_AT_ONCE, stop)])
         bits = np.unpackbits(block, axis=2, count=pixels, bitorder=bit_order) if is_packed else block[:, :, :pixels]  # type: ignore[call-overload]

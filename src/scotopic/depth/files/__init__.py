@@ -9,6 +9,7 @@ from scotopic.depth.calibration import UNITS, Calibration
 from scotopic.depth.files.lines import TextFile, read_kitti, read_middlebury, read_plain
 from scotopic.depth.files.trees import is_opencv, is_ros, parse_xml, parse_yaml, read_opencv, read_ros
 from scotopic.errors import InputError
+from scotopic.io.input_file import explain
 
 KINDS = (
     "Known are Middlebury calib.txt (cam0=[...]), OpenCV YAML or XML (P1 P2, or Q, or K1 D1 K2 D2 R T), KITTI "
@@ -86,6 +87,8 @@ def _naming(files: list[TextFile]) -> Iterator[None]:
         if any(file.shown in str(error) for file in files):
             raise
         raise files[0].error(str(error)) from error
+    except Exception as error:  # a damaged file can make PyYAML, expat and OpenCV raise anything
+        raise files[0].error(f"This cannot be read as a calibration: {explain(error):.200}.") from error
 
 
 def _kind(file: TextFile) -> str:

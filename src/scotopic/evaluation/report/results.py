@@ -1,6 +1,5 @@
 """The records of a folder, sorted and summarized."""
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from scotopic.errors import InputError
 from scotopic.evaluation.protocol import CLEAN
 from scotopic.evaluation.records import Record
 from scotopic.evaluation.report.summary import Group, Run, Table, tabulate
+from scotopic.io.input_file import read_json
 
 _DEFAULT_REFERENCE = "scotopic:paper"
 _HEADLINE = 19  # the paper's window
@@ -95,9 +95,9 @@ def _read_plan(path: Path) -> tuple[dict[str, Any], list[str]]:
     if not path.exists():
         return {}, []
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        return {}, [f"plan.json cannot be read and is not shown: {error!s:.100}."]
+        plan = read_json(path, "a plan")
+    except InputError as error:
+        return {}, [f"plan.json is not shown: {str(error).replace(str(path), path.name)}"]
     return (plan, []) if isinstance(plan, dict) else ({}, ["plan.json holds no plan and is not shown."])
 
 

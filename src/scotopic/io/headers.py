@@ -1,0 +1,164 @@
+"""What an image file says about its size, before anything is decoded.
+
+Only sizes are read, and where a file gives several, the largest counts: which of two width tags a decoder believes
+differs between libraries. The formats are those that :func:`scotopic.io.read_image` knows; whatever else OpenCV could
+decode cannot be measured and is refused.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_TIFF_ORDERS = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True), b"MM\0+": (">", True)}
+_WIDTH, _HEIGHT, _CHANNELS, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 277, 322, 323  # TIFF tags
+_TAG_BYTES = {1: "B", 6: "B", 3: "H", 8: "H", 16: "Q", 17: "Q"}  # TIFF types; others are read as 32 bits
+_MOST_PAGES = 65536
+_GAP = rb"(?:[ \t\n\v\f\r]|#[^\n\r]*[\n\r])+"
+_PNM = re.compile(rb"P[1-6]" + _GAP + rb"([0-9]+)" + _GAP + rb"([0-9]+)")
+_PAM = re.compile(rb"(?:^|[\n\r])[ \t]*(WIDTH|HEIGHT|DEPTH)[ \t]+([0-9]+)")
+
+
+class Size(NamedTuple):
+    """Of a page: the largest width, height and number of channels that its header gives."""
+
+    width: int
+    height: int
+    channels: int = 3
+
+    @property
+    def values(self) -> int:
+        """How many numbers it decodes to."""
+        return self.width * self.height * self.channels
+
+    def __str__(self) -> str:
+        return f"{self.width} x {self.height} px of {self.channels} channel(s)"
+
+
+def image_sizes(data: bytes, pages: int = 1) -> list[Size]:
+    """Return the sizes of the first `pages` pages of an image file; none if its format is unknown or it is damaged."""
+    try:
+        found = list(_sizes(data, pages))
+    except (
+        struct.error,
+        IndexError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ):  # it is cut, or gives no size
+        return []
+    return found if all(size.width > 0 and size.height > 0 for size in found) else []
+
+
+def _sizes(data: bytes, pages: int) -> Iterator[Size]:
+    if data.startswith(PNG_SIGNATURE):
+        yield _png(data)
+    elif data.startswith(b"\xff\xd8\xff"):
+        yield _jpeg(data)
+    elif data[:4] in _TIFF_ORDERS:
+        yield from _tiff(data, pages)
+    elif data.startswith(b"BM"):
+        yield _bmp(data)
+    elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        yield _webp(data)
+    elif data.startswith(b"P7"):
+        named = {name: max(int(n) for m, n in _PAM.findall(data[:4096]) if m == name) for name in (b"WIDTH", b"HEIGHT")}
+        depths = [int(number) for name, number in _PAM.findall(data[:4096]) if name == b"DEPTH"]
+        yield Size(named[b"WIDTH"], named[b"HEIGHT"], max(depths, default=4))
+    elif match := _PNM.match(data[:65536]):
+        yield Size(_whole(match[1]), _whole(match[2]), 1 if data[1:2] in b"1245" else 3)
+
+
+def _whole(digits: bytes) -> int:
+    return int(digits) if len(digits) < 20 else 10**20
+
+
+def _png(data: bytes) -> Size:
+    """Chunks are length, type, content, checksum; IHDR has the size, and fcTL that of a frame of an animation."""
+    sizes, channels, position = [], 1, len(PNG_SIGNATURE)
+    while position + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if kind == b"IHDR":
+            sizes.append(struct.unpack_from(">II", data, position + 8))
+            channels = max(channels, {0: 1, 4: 2, 2: 3, 3: 3}.get(data[position + 17], 4))
+        elif kind == b"fcTL":
+            sizes.append(struct.unpack_from(">II", data, position + 12))
+        position += 12 + length
+    width, height = (max(side) for side in zip(*sizes, strict=True))
+    return Size(width, height, channels)
+
+
+def _jpeg(data: bytes) -> Size:
+    """Segments are a marker, a length and content; those that start a frame have the size."""
+    sizes = [
+        struct.unpack_from(">HHB", data, position + 5)
+        for marker, position in jpeg_segments(data)
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)
+    ]
+    height, width, channels = (max(side) for side in zip(*sizes, strict=True))
+    return Size(width, height, channels)
+
+
+def jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the markers of a JPEG file, and where their ``0xff`` stands, up to the end of the image."""
+    position = 2
+    while (position := data.find(b"\xff", position)) >= 0 and position + 1 < len(data):
+        marker = data[position + 1]
+        if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:  # stuffing and restarts inside the pixel data
+            position += 1 if marker == 0xFF else 2
+            continue
+        yield marker, position
+        if marker == 0xD9:  # end of image
+            return
+        # Stepped over, since an embedded thumbnail has marks of its own.
+        position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+
+
+def _tiff(data: bytes, pages: int) -> Iterator[Size]:
+    order, is_big = _TIFF_ORDERS[data[:4]]
+    offset_type, count_type, entry_size = ("Q", "Q", 20) if is_big else ("I", "H", 12)
+    width_of_count, width_of_offset = struct.calcsize(count_type), struct.calcsize(offset_type)
+    (offset,) = struct.unpack_from(order + offset_type, data, 8 if is_big else 4)
+    seen: set[int] = set()
+    while offset and offset not in seen and len(seen) < min(pages, _MOST_PAGES):
+        seen.add(offset)
+        (count,) = struct.unpack_from(order + count_type, data, offset)
+        first = offset + width_of_count
+        largest: dict[int, int] = {}
+        for entry in range(first, min(first + count * entry_size, len(data) - entry_size + 1), entry_size):
+            tag, kind = struct.unpack_from(order + "HH", data, entry)
+            if tag in (_WIDTH, _HEIGHT, _CHANNELS, _TILE_WIDTH, _TILE_HEIGHT):
+                (value,) = struct.unpack_from(order + _TAG_BYTES.get(kind, "I"), data, entry + (12 if is_big else 8))
+                largest[tag] = max(value, largest.get(tag, 0))
+        # A decoder asks for at least one tile, however small the image.
+        width = max(largest.get(_WIDTH, 0), largest.get(_TILE_WIDTH, 0))
+        height = max(largest.get(_HEIGHT, 0), largest.get(_TILE_HEIGHT, 0))
+        yield Size(width, height, max(largest.get(_CHANNELS, 1), 1))
+        end = first + count * entry_size
+        offset = struct.unpack_from(order + offset_type, data, end)[0] if end + width_of_offset <= len(data) else 0
+
+
+def _bmp(data: bytes) -> Size:
+    (header,) = struct.unpack_from("<I", data, 14)
+    width, height = struct.unpack_from("<HH" if header == 12 else "<ii", data, 18)
+    return Size(abs(width), abs(height))
+
+
+def _webp(data: bytes) -> Size:
+    sizes, position = [], 12
+    while position + 8 <= len(data):
+        kind, length = struct.unpack_from("<4sI", data, position)
+        body = position + 8
+        if kind in (b"VP8X", b"ANMF"):  # the canvas, or a frame of an animation, whose place comes first
+            start = body + (4 if kind == b"VP8X" else 6)
+            sizes.append((1 + int.from_bytes(data[start : start + 3], "little"),
+                          1 + int.from_bytes(data[start + 3 : start + 6], "little")))  # fmt: skip
+        elif kind == b"VP8 ":
+            sizes.append(tuple(side & 0x3FFF for side in struct.unpack_from("<HH", data, body + 6)))
+        elif kind == b"VP8L":
+            (bits,) = struct.unpack_from("<I", data, body + 1)
+            sizes.append((1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)))
+        position = body + length + length % 2
+    width, height = (max(side) for side in zip(*sizes, strict=True))
+    return Size(width, height, 4)

@@ -1,0 +1,155 @@
+"""Black and white level of a pair: which part of the range of its format the data use.
+
+A camera of 12 bits often stores its values in files of 16, and few photons fill little of any range. The methods take 0
+for black and 1 for white, so such a pair would look all black to them. Here white is lowered, in steps of a factor of
+two as bits are, until at least half of the range is used. So a pair in which some pixels are brighter than half of the
+format's white stays as it is, and a dark one that is multiplied by a power of two gives the same images. Black is
+raised only where all data lie close together far above 0: on a pedestal.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scotopic.backends.device import is_tensor
+from scotopic.errors import SettingsError
+
+_HOT_SHARE = 1e-5  # of the values: so many, and one more, may be brighter or darker, as hot and dead pixels are
+_PEDESTAL = 8.0  # black is raised if the data span less than this fraction of their highest value
+_LITTLE = 0.1  # of the range: using less is worth a warning
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The recorded values that become 0 and 1, as fractions of the format's full scale.
+
+    Attributes
+    ----------
+    black, white
+        The levels.
+    used
+        Share of the format's range that the data use; 1 if it is not known, but is more than a tenth.
+    """
+
+    black: float = 0.0
+    white: float = 1.0
+    used: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.black) and math.isfinite(self.white) and self.black < self.white):
+            raise SettingsError(f"black {self.black:g} must be below white {self.white:g}. Check both levels.")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the levels are those of the format, so that images stay as they are."""
+        return self.black == 0 and self.white == 1
+
+    def apply(self, image: Any) -> Any:
+        """Return an image, an array or a tensor, with black at 0 and white at 1."""
+        return image if self.is_full else (image - self.black) * (1 / (self.white - self.black))
+
+    def restore(self, image: Any) -> Any:
+        """Return an image in recorded values, the inverse of :meth:`apply`."""
+        return image if self.is_full else image * (self.white - self.black) + self.black
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell the user if little of the range is used, or ``None``."""
+        if self.used >= _LITTLE:
+            return None
+        return (
+            f"The images use {100 * self.used:.2g} % of the range of their format, so they were matched with black at "
+            f"{self.black:.4g} and white at {self.white:.4g} of it. Give the camera's own levels (black and white, or "
+            "bits) if you know them."
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the levels for ``report.json``."""
+        return {"black": self.black, "white": self.white}
+
+
+def find_levels(*images: Any) -> Levels:
+    """Estimate the levels that the images of a pair share, from their values.
+
+    Parameters
+    ----------
+    *images
+        Float arrays or tensors, 0 to 1 for the range of the format.
+
+    Returns
+    -------
+    Levels
+        Those of the format if some values are above half of its white and the data do not lie on a pedestal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ramp = np.linspace(0, 1, 10_000, dtype=np.float32)
+    >>> find_levels(ramp).is_full, find_levels(ramp / 16).white
+    (True, 0.0625)
+    """
+    if all(_is_in_range(image) for image in images):
+        return Levels()
+    ends = [_ends(image) for image in images]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    if not high > max(low, 0.0):  # of one value, or all below black: there is nothing to scale
+        return Levels()
+    black = low if low > 0 and (high - low) * _PEDESTAL < high else 0.0
+    used = min(high - max(low, 0.0), 1.0)
+    if black == 0 and high > 0.5:
+        return Levels(used=used)
+    mantissa, exponent = math.frexp(high - black)
+    return Levels(black, black + math.ldexp(1.0, exponent if mantissa > 0.5 else exponent - 1), used)
+
+
+def given_levels(black: float | None, white: float | None, bits: int | None, full_scale: int | None) -> Levels | None:
+    """Return the levels that a user gives in the units of the file, or ``None`` if none is given.
+
+    Parameters
+    ----------
+    black, white
+        Values as stored in the file.
+    bits
+        Bits that the camera uses: white is ``2 ** bits - 1``.
+    full_scale
+        The largest value of the format, ``None`` for floats.
+
+    Raises
+    ------
+    SettingsError
+        `bits` and `white` are both given, or the levels make no sense.
+    """
+    if black is None and white is None and bits is None:
+        return None
+    if bits is not None:
+        if white is not None:
+            raise SettingsError("white and bits both say which value is white. Leave one of them out.")
+        if full_scale is None or not 1 <= bits <= 16 or 2**bits - 1 > full_scale:
+            most = "an image of floats has none" if full_scale is None else f"the file has {full_scale.bit_length()}"
+            raise SettingsError(f"bits={bits} does not fit: {most}. Give white instead, or another number of bits.")
+        white = 2**bits - 1
+    scale = float(full_scale or 1)
+    return Levels((black or 0.0) / scale, (scale if white is None else white) / scale)
+
+
+def _is_in_range(image: Any) -> bool:
+    """Whether an image is both darker and brighter than could be scaled, which is quick to say of most."""
+    most = _left_out(image)
+    return int((image > 0.5).sum()) > most and int((image < 0.5 - _LITTLE).sum()) > most
+
+
+def _left_out(image: Any) -> int:
+    """Return how many values may be brighter, or darker, than what is taken for the ends of the range."""
+    count = int(math.prod(image.shape))
+    return min(1 + int(count * _HOT_SHARE), (count - 1) // 100)  # of very small images none
+
+
+def _ends(image: Any) -> tuple[float, float]:
+    """Return the lowest and the highest value, hot and dead pixels left out."""
+    values, rest = image.reshape(-1), _left_out(image)
+    if is_tensor(values):
+        return float(values.topk(rest + 1, largest=False)[0][-1]), float(values.topk(rest + 1)[0][-1])
+    split = np.partition(values, (rest, values.size - 1 - rest))
+    return float(split[rest]), float(split[values.size - 1 - rest])

@@ -1,0 +1,213 @@
+"""Dark data in large containers: the answer does not depend on the scale of the format, and the user is told."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import error_line, run
+
+import scotopic
+from scotopic.app import inputs
+from scotopic.app.inputs import OWN, Request
+from scotopic.app.session import Limits, Session, View
+from scotopic.cv import StereoScotopic
+from scotopic.errors import DarkImageWarning, SettingsError
+from scotopic.io import write_png
+from scotopic.levels import Levels, find_levels
+from scotopic.sensor import read_recording
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[np.ndarray, np.ndarray]:
+    """Two noisy views, float32 in [0, 1), of a rendered room."""
+    scene = scotopic.render_scene(width=192, height=128)
+    noisy = scotopic.simulate_pair(scene.left, scene.right, photons=40, read_noise=1, seed=0)
+    return tuple(np.clip(view, 0, 0.999).astype(np.float32) for view in noisy)  # type: ignore[return-value]
+
+
+def quietly_match(views: Sequence[np.ndarray], preset: str = "fast") -> scotopic.Match:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DarkImageWarning)
+        return scotopic.match(*views, preset=preset, max_disparity=32, device="cpu")
+
+
+@pytest.mark.parametrize("factor", [1 / 16, 1 / 4, 2.0])
+def test_a_pair_times_a_power_of_two_has_the_same_disparity(pair: tuple[np.ndarray, ...], factor: float) -> None:
+    half = [view / 2 for view in pair]  # so that twice of it is in range
+    expected = quietly_match(half)
+
+    found = quietly_match([view * np.float32(factor) for view in half])
+
+    assert expected.coverage > 0.1
+    np.testing.assert_array_equal(found.disparity, expected.disparity)
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+
+
+def test_the_answer_of_best_does_not_depend_on_the_scale_of_the_container(pair: tuple[np.ndarray, ...]) -> None:
+    expected, found = (quietly_match([view * np.float32(factor) for view in pair], "best") for factor in (1, 1 / 16))
+
+    np.testing.assert_array_equal(found.disparity, expected.disparity)
+
+
+def test_two_frames_without_light_get_no_answer() -> None:
+    rng = np.random.default_rng(0)
+    for pedestal in (0, 240):
+        dark = [np.clip(np.round(rng.normal(pedestal, 5, (96, 128))), 0, None).astype(np.uint16) for _ in range(2)]
+        assert quietly_match(dark).coverage < 0.01
+
+
+def test_twelve_bits_in_a_file_of_sixteen_are_matched_like_sixteen(pair: tuple[np.ndarray, ...]) -> None:
+    full = [np.round(view * 4095).astype(np.uint16) * 16 for view in pair]
+    expected = quietly_match(full)
+
+    found = quietly_match([view // 16 for view in full])
+
+    both = expected.mask & found.mask
+    assert both.sum() > 0.98 * expected.mask.sum()
+    assert np.abs(found.disparity - expected.disparity)[both].max() < 0.25
+    np.testing.assert_array_equal(found.left_image[..., 0], (full[0] // 16)[..., 0] / np.float32(65535))  # as recorded
+
+
+def test_an_eight_bit_image_whose_brightest_value_is_sixteen_gets_an_answer(pair: tuple[np.ndarray, ...]) -> None:
+    dark = [np.round(view * 16).astype(np.uint8) for view in pair]
+
+    with pytest.warns(DarkImageWarning, match=r"6\.3 % of the range"):
+        found = scotopic.match(*dark, preset="fast", max_disparity=32, device="cpu")
+
+    assert found.coverage > 0.1
+    assert not scotopic.match(*dark, preset="fast", max_disparity=32, device="cpu", normalize=False).mask.any()
+
+
+def test_a_stream_and_the_stand_in_for_opencv_see_dark_pairs_too(pair: tuple[np.ndarray, ...]) -> None:
+    dark = [np.round(view * 4095).astype(np.uint16) for view in pair]
+    matcher = scotopic.Matcher("fast", device="cpu", max_disparity=32)
+    stand_in = StereoScotopic.create(numDisparities=32, preset="fast")
+
+    with pytest.warns(DarkImageWarning):
+        (streamed,) = matcher.run([dark])
+    with pytest.warns(DarkImageWarning):
+        disparity = stand_in.compute(*dark)
+
+    assert streamed.coverage > 0.1
+    assert (disparity > 0).mean() > 0.1
+
+
+# --- the estimate ---------------------------------------------------------------------------------------------------
+
+RAMP = np.linspace(0, 1, 40_000, dtype=np.float32).reshape(200, 200, 1)
+
+
+@pytest.mark.parametrize(
+    ("image", "black", "white"),
+    [
+        (RAMP, 0, 1),
+        (RAMP * 0.51, 0, 1),
+        (RAMP * 0.49, 0, 0.5),
+        (RAMP / 16, 0, 1 / 16),
+        (RAMP * 4095 / 65535, 0, 1 / 16),
+        (0.25 + RAMP / 64, 0.25, 0.25 + 1 / 64),  # a pedestal
+        (0.02 + RAMP / 16, 0, 1 / 8),  # none: the data reach far below their highest value
+        (RAMP - 0.1, 0, 1),  # noise below black
+        (np.zeros((20, 20, 1), np.float32), 0, 1),
+        (np.full((20, 20, 1), 0.01, np.float32), 0, 1),
+    ],
+)
+def test_levels_follow_from_the_values(image: np.ndarray, black: float, white: float) -> None:
+    found = find_levels(image)
+
+    assert found.black == pytest.approx(black, abs=2e-4 * white)
+    assert found.white == pytest.approx(white, abs=2e-4 * white)
+
+
+def test_hot_pixels_do_not_hide_that_a_pair_is_dark() -> None:
+    image = RAMP / 16
+    image = image.copy()
+    image[3, 4] = 1.0
+
+    assert find_levels(image).white == 1 / 16
+
+
+def test_both_views_share_their_levels() -> None:
+    assert find_levels(RAMP / 16, RAMP / 5).white == find_levels(RAMP / 5).white == 0.25
+
+
+def test_levels_of_tensors_are_those_of_arrays() -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra gpu")
+    for image in (RAMP, RAMP / 20, 0.25 + RAMP / 64):
+        ours, theirs = find_levels(image), find_levels(torch.from_numpy(image))
+        assert (ours.black, ours.white) == pytest.approx((theirs.black, theirs.white))
+        np.testing.assert_allclose(ours.apply(image), theirs.apply(torch.from_numpy(image)).numpy(), atol=1e-6)
+
+
+def test_levels_that_make_no_sense_are_refused() -> None:
+    for black, white in ((0.5, 0.5), (0.6, 0.5), (float("nan"), 1.0), (0.0, float("inf"))):
+        with pytest.raises(SettingsError, match="black"):
+            Levels(black, white)
+
+
+# --- given by the user ----------------------------------------------------------------------------------------------
+
+
+def test_given_levels_scale_an_image_and_clip_it(tmp_path: Path) -> None:
+    write_png(tmp_path / "a.png", np.array([[64, 2080, 4095, 65535]], np.uint16))
+
+    by_bits = read_recording(tmp_path / "a.png", bits=12)
+    by_levels = read_recording(tmp_path / "a.png", black=64, white=4096)
+
+    np.testing.assert_allclose(by_bits.image.ravel(), [64 / 4095, 2080 / 4095, 1, 1], rtol=1e-5)
+    np.testing.assert_allclose(by_levels.image.ravel(), [0, 0.5, 4031 / 4032, 1], atol=1e-5)
+    assert by_bits.assumed["above_white_percent"] == pytest.approx(25)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bits": 12, "white": 4095.0}, "both say"),
+        ({"bits": 17}, "bits=17"),
+        ({"bits": 0}, "bits=0"),
+        ({"black": 5.0, "white": 5.0}, "black"),
+        ({"kind": "raw", "white": 3.0}, "white is for images"),
+        ({"kind": "counts", "white": 3.0, "bits": 12}, "bits is for images"),
+    ],
+)
+def test_levels_that_do_not_fit_the_file_are_refused(tmp_path: Path, options: dict, message: str) -> None:
+    write_png(tmp_path / "a.png", np.zeros((4, 4), np.uint16))
+
+    with pytest.raises(SettingsError, match=message):
+        read_recording(tmp_path / "a.png", **options)
+
+
+def test_the_command_estimates_or_takes_the_levels_and_says_so(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    for side, view in zip(("left", "right"), pair, strict=True):
+        write_png(tmp_path / f"{side}.png", np.round(view * 4095).astype(np.uint16))
+    files = [str(tmp_path / "left.png"), str(tmp_path / "right.png")]
+    common = ["match", *files, "--preset", "fast", "--max-disparity", "32", "--device", "cpu"]
+
+    estimated = run(*common, "-o", str(tmp_path / "estimated"))
+    given = run(*common, "-o", str(tmp_path / "given"), "--bits", "12")
+    quiet = run(*common, "-o", str(tmp_path / "quiet"), "--quiet")
+
+    assert estimated.exit_code == given.exit_code == quiet.exit_code == 0
+    assert "warning: The images use 6.2 % of the range" in estimated.stderr
+    assert "warning" not in given.stderr + quiet.stderr
+    for name in ("estimated", "given"):
+        report = json.loads((tmp_path / name / "report.json").read_text())
+        assert report["left"]["levels"]["white"] == pytest.approx(1 / 16, rel=1e-3)
+        assert report["coverage"] > 0.1
+    assert "both say" in error_line(run(*common, "-o", str(tmp_path / "x"), "--bits", "12", "--white", "9"))
+
+
+def test_the_page_warns_of_a_dark_pair_and_matches_it(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    visitor = Session(tmp_path)
+    for side, view in zip(("left", "right"), pair, strict=True):
+        visitor.views[side] = View(f"{side}.png", np.round(view * 4095).astype(np.uint16))
+
+    found = inputs.prepare_pair(visitor, Request(OWN, photons=None), Limits())
+
+    assert any("of the range of their format" in each for each in found.warnings)
+    assert found.left.max() > 0.9
