@@ -453,7 +453,8 @@ class TestConfidence:
             assert (np.diff(each) >= 0).all()
             assert 0 < each.min() < each.max() < 1
         if calibration is CALIBRATIONS[0]:  # in the dark jumps do not count
-            assert (above == alone).all() and (below == alone).all()
+            assert (above == alone).all()
+            assert (below == alone).all()
             return
         assert (above < alone).all()
         assert (below < alone).all()
