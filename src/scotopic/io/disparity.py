@@ -30,6 +30,7 @@ from scotopic.io.atomic import atomic_path, claim_folder
 from scotopic.io.images import read_image, write_png
 from scotopic.io.npz import read_npz, write_npz
 from scotopic.io.pfm import write_pfm
+from scotopic.io.replacement import replaced_files
 
 Map = NDArray[np.float32]
 
@@ -211,8 +212,8 @@ def write_submission(
     if not (math.isfinite(seconds) and seconds >= 0):
         raise InputError(f"The submission {name!r} cannot have taken {seconds} seconds.")
     target = claim_folder(folder, names, overwrite)
-    for file, values in zip(names, (dense, sparse), strict=False):
-        write_disparity(target / file, np.asarray(values, np.float32))
-    with atomic_path(target / names[2]) as temporary:
-        temporary.write_text(f"{seconds:.6g}\n")
+    with replaced_files(target) as stage:
+        for file, values in zip(names, (dense, sparse), strict=False):
+            write_disparity(stage / file, np.asarray(values, np.float32))
+        (stage / names[2]).write_text(f"{seconds:.6g}\n")
     return target
