@@ -15,6 +15,7 @@ from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
 from scotopic.errors import InputError
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io import image_title
+from scotopic.io.masks import Mask, pixel_mask
 from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, Share, silent, unheard
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from scotopic.stages.completion import Fill
 
 Pair = tuple[Image, Image]
+_Prepared = tuple[list[Any], tuple[Mask | None, Mask | None]]  # two images, and which of their pixels are masked
 Fields = tuple[Junctions[np.ndarray], Junctions[np.ndarray]]
 
 
@@ -66,7 +68,9 @@ def match(
     ----------
     left, right
         Arrays (uint8, uint16 or float in [0, 1]; gray or RGB) or paths, of the same size, ``x_right = x_left - d``.
-        Torch tensors that are on the GPU stay there, and the result is made of such tensors.
+        Torch tensors that are on the GPU stay there, and the result is made of such tensors. Pixels that are masked in
+        a masked array get no disparity, nor do those whose partner is masked (:attr:`Reason.MASKED
+        <scotopic.Reason>`): hot pixels, the camera's own hood, a logo.
     preset
         ``"best"``, the most accurate answer that needs no learning; ``"paper"``, the published method to the letter; or
         ``"fast"``, the same method at a small fraction of the cost. Or a :class:`Settings` object, such as
@@ -142,6 +146,7 @@ def _match_one(
         if device == "cuda":
             settings = fit_to_memory(settings, images[0].shape)
         result = run_pipeline(device, images, settings, junctions=junctions, progress=progress)
+    result = result.masked(pixel_mask(pair[0]), pixel_mask(pair[1]))
     if fill is not None:
         from scotopic.stages.completion import complete
 
@@ -273,13 +278,13 @@ class Matcher:
         with closing(self._prepared(_in_layout(pairs, layout))) as prepared:
             while True:
                 try:
-                    images = next(prepared, None)
+                    pair = next(prepared, None)
                 except Exception as error:  # of the source: what came before it is still matched
                     failure = error
                     break
-                if images is None:
+                if pair is None:
                     break
-                waiting.append(self._begin(images))
+                waiting.append(self._begin(pair))
                 if len(waiting) > 1:
                     yield self._end(*waiting.pop(0))
         while waiting:
@@ -287,11 +292,11 @@ class Matcher:
         if failure is not None:
             raise failure
 
-    def _prepared(self, pairs: Iterable[Any]) -> Generator[list[Any], None, None]:
-        """Yield checked images, each pair taken from the iterable while the one before it is matched."""
+    def _prepared(self, pairs: Iterable[Any]) -> Generator[_Prepared, None, None]:
+        """Yield checked images and their masks, each pair taken while the one before it is matched."""
         source = enumerate(pairs)
 
-        def next_pair() -> list[Any] | None:
+        def next_pair() -> _Prepared | None:
             item = next(source, None)
             return None if item is None else self._take(*item)
 
@@ -301,7 +306,7 @@ class Matcher:
                 coming = reader.submit(next_pair)
                 yield images
 
-    def _take(self, number: int, pair: Any) -> list[Any]:
+    def _take(self, number: int, pair: Any) -> _Prepared:
         try:
             left, right = pair
         except (TypeError, ValueError) as error:
@@ -323,20 +328,22 @@ class Matcher:
                 f"Pair {number} has images of shape {found}, but this Matcher was made for {self.shape}. Resize them, "
                 "or make another Matcher."
             )
-        return images
+        return images, (pixel_mask(left), pixel_mask(right))
 
-    def _begin(self, images: list[Any]) -> tuple[list[Any], Any]:
+    def _begin(self, prepared: _Prepared) -> tuple[_Prepared, Any]:
         """Start on a pair; return what :meth:`_end` needs. There is nothing to match in a view of one color."""
         if self._runner is None:
             self._runner = self._new_runner()
-        return images, None if any(is_constant(image) for image in images) else self._runner.begin(images)
+        images, _ = prepared
+        return prepared, None if any(is_constant(image) for image in images) else self._runner.begin(images)
 
-    def _end(self, images: list[Any], ticket: Any) -> Match:
+    def _end(self, prepared: _Prepared, ticket: Any) -> Match:
+        images, masks = prepared
         if ticket is None:
-            empty = Match.empty(images[0], images[1], self.settings, Reason.NO_STRUCTURE)
+            empty = Match.empty(images[0], images[1], self.settings, Reason.NO_STRUCTURE).masked(*masks)
             return empty.to_device(self.device) if is_on_gpu(images[0]) else empty
         assert self._runner is not None
-        return replace(self._runner.end(ticket), left_image=images[0], right_image=images[1])
+        return replace(self._runner.end(ticket), left_image=images[0], right_image=images[1]).masked(*masks)
 
     def _new_runner(self) -> _CpuRunner | GraphRunner:
         if self.device == "cpu":

@@ -26,6 +26,7 @@ from scotopic.io import (
 )
 from scotopic.settings import Settings
 from scotopic.stages.consistency import Reason as Reason
+from scotopic.subpixel import nearest_pixel
 
 Map = NDArray[np.float32]
 
@@ -160,6 +161,27 @@ class Match:
             left_colors=left,
             right_colors=right,
             settings=settings,
+        )
+
+    def masked(self, left: NDArray[np.bool_] | None, right: NDArray[np.bool_] | None) -> Self:
+        """Return the match, as NumPy arrays, without the pixels that are masked in one of the views, ``(H, W)`` each.
+
+        A pixel loses its disparity if it is masked itself, or its partner in the right view is.
+        """
+        if left is None and right is None:
+            return self
+        found = self.to_numpy()
+        hidden = np.zeros(found.reason.shape, np.bool_) if left is None else left.copy()
+        if right is not None:
+            width = right.shape[1]
+            column = nearest_pixel(np.arange(width) - np.nan_to_num(found.disparity_all)).astype(np.intp)
+            partner = np.take_along_axis(right, np.clip(column, 0, width - 1), axis=1)
+            hidden |= partner & found.mask & (column >= 0) & (column < width)
+        return replace(
+            found,
+            disparity=np.where(hidden, np.float32(np.nan), found.disparity),
+            confidence=np.where(hidden, np.float32(0), found.confidence),
+            reason=np.where(hidden, np.uint8(Reason.MASKED), found.reason),
         )
 
     def to_numpy(self) -> Self:

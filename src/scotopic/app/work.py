@@ -23,7 +23,7 @@ from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.images import encoded
 from scotopic.pipelines import stage_names
-from scotopic.preview import as_picture, draw_preview, draw_structure, match_colors, reasons_in_words
+from scotopic.preview import as_picture, draw_point_colors, draw_preview, draw_structure, match_colors, reasons_in_words
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, make_settings
@@ -45,6 +45,7 @@ REASONS: dict[Reason, tuple[str, Color]] = {
     Reason.OUT_OF_VIEW: ("out of the other view", (104, 116, 190)),
     Reason.NO_STRUCTURE_RIGHT: ("no structure in the right view", (92, 84, 110)),
     Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
+    Reason.MASKED: ("masked in the input", (120, 120, 120)),
 }
 
 
@@ -132,7 +133,7 @@ def _reasons(
     """Return the reasons of (a part of) a match at another threshold."""
     # With the preset best, confidence alone decides, and the reasons only say what was wrong with a pixel.
     confidence_decides = isinstance(found.settings, EvidenceMatchingSettings)
-    candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | confidence_decides
+    candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | (confidence_decides & (reason != Reason.MASKED))
     confident = confidence >= np.float32(threshold)
     hidden = np.where(reason == Reason.OK, np.uint8(Reason.AMBIGUOUS), reason)
     return np.where(candidate, np.where(confident, np.uint8(Reason.OK), hidden), reason).astype(np.uint8)
@@ -234,7 +235,7 @@ def _make_cloud(outcome: Outcome) -> PointCloud:
     calibration = outcome.calibration or Calibration(
         fx=float(width), fy=float(width), cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=1.0
     )
-    return point_cloud(outcome.match, calibration, as_rgb(draw_structure(outcome.match, boundaries=False)))
+    return point_cloud(outcome.match, calibration, draw_point_colors(outcome.match))
 
 
 # --- pictures, no larger than a screen -------------------------------------------------------------------------------

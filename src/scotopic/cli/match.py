@@ -25,7 +25,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import atomic_path, claim_file, image_title, replaced_files, write_disparity, write_submission
 from scotopic.io.disparity import submission_files
-from scotopic.preview import reasons_in_words
+from scotopic.preview import draw_point_colors, reasons_in_words
 from scotopic.result import FILES, Match, listed_files
 from scotopic.sensor import read_recording
 from scotopic.settings import JunctionMatchingSettings, Settings
@@ -196,7 +196,7 @@ def _save_depth(
     known = depth[np.isfinite(depth)]
     text = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []
     if points_at is not None:
-        cloud = point_cloud(result, calibration)
+        cloud = point_cloud(result, calibration, draw_point_colors(result))
         cloud.save(points_at, overwrite=True)  # whether it may be replaced was checked before the work began
         text.append(f"{len(cloud)} points in {points_path}")
     return text

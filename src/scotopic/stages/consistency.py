@@ -34,6 +34,7 @@ class Reason(IntEnum):
     OUT_OF_VIEW = 3  #: the views disagree, and the partner would lie outside the right image
     NO_STRUCTURE_RIGHT = 4  #: no boundary at the partner in the right view (only with ``mask_right``)
     AMBIGUOUS = 5  #: confidence below ``min_confidence``
+    MASKED = 8  #: the pixel, or its partner in the right view, is masked in the input
 
 
 @dataclass(frozen=True, eq=False)
