@@ -68,7 +68,7 @@ def test_hot_pixels_that_are_masked_do_not_spoil_the_rest(plain: Match) -> None:
     masked = scotopic.match(np.ma.masked_array(bright, hot), right, **SETTINGS)
 
     assert masked.coverage > plain.coverage / 2
-    assert np.median(np.abs(masked.disparity[masked.mask] - SHIFT)) < 0.5
+    assert np.median(np.abs(masked.disparity[masked.mask] - SHIFT)) < 1
     assert (masked.reason[hot] == Reason.MASKED).all()
 
 

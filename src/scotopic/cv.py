@@ -150,7 +150,6 @@ class StereoScotopic:
         """
         views = _as_rgb(left, "left"), _as_rgb(right, "right")
         masks = pixel_mask(left), pixel_mask(right)
-        masked = [np.ma.masked_array(view, _over_channels(mask, view)) for view, mask in zip(views, masks, strict=True)]
         given = self._parameters
         width = views[0].shape[1]
         check_pair(*views, make_settings(self._preset, **self._settings).junctions.patch_size, "left and right image")
@@ -162,7 +161,7 @@ class StereoScotopic:
             settings = dict(self._settings)
             if given["disp12MaxDiff"] > 0 and self._has_left_right_limit:
                 settings["left_right_threshold"] = given["disp12MaxDiff"]
-            found = match(*masked, self._preset, self._device, min_disparity=first, max_disparity=last, **settings)
+            found = match(*map(_with_mask, views, masks), self._preset, self._device, min_disparity=first, max_disparity=last, **settings)
             self._match = found.to_numpy()
             kept = self._match.mask
             result[kept] = np.rint(DISP_SCALE * self._match.disparity[kept]).astype(np.int16)
@@ -223,8 +222,8 @@ class StereoScotopic:
             warnings.warn(f"Without effect {where}: {', '.join(named)}. See help(scotopic.cv).", stacklevel=3)
 
 
-def _over_channels(mask: Mask | None, view: NDArray[np.float32]) -> Any:
-    return np.ma.nomask if mask is None else np.broadcast_to(mask[..., None], view.shape)
+def _with_mask(view: NDArray[np.float32], mask: Mask | None) -> Any:
+    return view if mask is None else np.ma.masked_array(view, np.broadcast_to(mask[..., None], view.shape))
 
 
 def _as_rgb(image: Any, side: str) -> NDArray[np.float32]:

@@ -147,8 +147,8 @@ def _looks_like_depth(disparity: Map, truth: Map) -> bool:
     known = known[:: max(len(known) // _MOST_RANKED, 1)]
     if len(known) < _LEAST_RANKED:
         return False
-    ranks = [each.flat[known].argsort(kind="stable").argsort(kind="stable") for each in (disparity, truth)]
-    return bool(np.corrcoef(*ranks)[0, 1] < _OPPOSITE)
+    first, second = (each.flat[known].argsort(kind="stable").argsort(kind="stable") for each in (disparity, truth))
+    return bool(np.corrcoef(first, second)[0, 1] < _OPPOSITE)
 
 
 def _read_region(path: Path) -> Region:

@@ -167,7 +167,7 @@ def _warn(warnings: Sequence[str], is_rectified: bool) -> None:
     """Warn if the pair looks unrectified or swapped."""
     for each in warnings:
         typer.echo(f"warning: {each}", err=True)
-    if any("swapped" not in each for each in warnings) and not is_rectified:
+    if any("unrectified" in each or "rotated" in each for each in warnings) and not is_rectified:
         typer.echo("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.", err=True)
 
 

@@ -21,8 +21,8 @@ def pixel_mask(source: Any) -> Mask | None:
     if not isinstance(source, np.ma.MaskedArray):
         return None
     mask = np.ma.getmaskarray(source)
-    mask = mask.any(axis=2) if mask.ndim == 3 else mask
-    return mask if mask.any() else None
+    flat: Mask = np.asarray(mask.any(axis=2)) if mask.ndim == 3 else mask
+    return flat if flat.any() else None
 
 
 def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:

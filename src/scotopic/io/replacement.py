@@ -180,8 +180,8 @@ def _can_link(folder: Path) -> bool:
 
 def _point_links(folder: Path, names: Iterable[str]) -> None:
     """Replace the old files by links to them, and add links for files that only the new set has."""
-    for place, which in ((_OLD, "earlier"), (_NEW, "new")):
-        (folder / place / NOTICE).write_text(_INTERRUPTED.format(which))
+    for part, which in ((_OLD, "earlier"), (_NEW, "new")):
+        (folder / part / NOTICE).write_text(_INTERRUPTED.format(which))
     for name in (NOTICE, *names):
         place, kept = folder / name, folder / _OLD / name
         if name != NOTICE and os.path.lexists(place):
