@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,7 +13,8 @@ import numpy as np
 
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
-from scotopic.errors import InputError
+from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
+from scotopic.errors import InputError, PairWarning
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io import image_title
 from scotopic.io.masks import Mask, pixel_mask
@@ -43,6 +45,7 @@ def match(
     layout: Literal["HWC", "CHW"] = ...,
     junctions: Fields | None = ...,
     fill: Fill | None = ...,
+    check: bool = ...,
     progress: Progress = ...,
     **overrides: Any,
 ) -> Match: ...
@@ -59,6 +62,7 @@ def match(
     layout: Layout = "HWC",
     junctions: Fields | None = None,
     fill: Fill | None = None,
+    check: bool = False,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match | list[Match]:
@@ -86,6 +90,10 @@ def match(
         How to make :attr:`Match.filled` other than by planes between boundaries: a callable that takes the denoised
         left image, the disparity and its confidence, and returns the disparity of every pixel; or the ONNX file of a
         depth-completion network (see :mod:`scotopic.stages.completion`).
+    check
+        Also check whether the pair is rectified and in the right order, as ``scotopic match`` does, and give a
+        :class:`~scotopic.errors.PairWarning` if it is not (:func:`scotopic.depth.check_rectified`; 0.3 s on the CPU).
+        The same image given twice is noticed in any case.
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
@@ -123,16 +131,35 @@ def match(
         settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device, left, right)
     if layout == "HWC":
-        return _match_one((left, right), settings, device, junctions, fill, progress)
+        return _match_one((left, right), settings, device, junctions, fill, check, progress)
     lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
     if len(lefts) != len(rights):
         raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
-    found = [_match_one(pair, settings, device, junctions, fill, progress) for pair in zip(lefts, rights, strict=True)]
+    pairs = list(zip(lefts, rights, strict=True))
+    found = [_match_one(pair, settings, device, junctions, fill, check, progress) for pair in pairs]
     return found if layout == "BCHW" else found[0]
 
 
+def _warn_about_pair(left: Any, right: Any, settings: Settings, check: bool) -> None:
+    """Warn, in the words of the command, about a pair that looks wrong."""
+    if is_on_gpu(left) or is_on_gpu(right):  # where it would have to be fetched from
+        return
+    if check:
+        found = check_rectified(left, right, min_disparity=settings.matching.min_disparity).warnings
+    else:
+        found = (SAME_IMAGE,) if is_same_image(left, right) else ()
+    for each in found:
+        warnings.warn(each, PairWarning, stacklevel=4)  # where match was called
+
+
 def _match_one(
-    pair: Pair, settings: Settings, device: str, junctions: Fields | None, fill: Fill | None, progress: Progress
+    pair: Pair,
+    settings: Settings,
+    device: str,
+    junctions: Fields | None,
+    fill: Fill | None,
+    check: bool,
+    progress: Progress,
 ) -> Match:
     names = f"{image_title(pair[0], 'left')} and {image_title(pair[1], 'right')}"
     images = take_image(pair[0], "left"), take_image(pair[1], "right")
@@ -140,6 +167,7 @@ def _match_one(
     settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
     if junctions is not None:
         check_fields(junctions, images[0].shape[:2])
+    _warn_about_pair(*pair, settings, check)
     if any(is_constant(image) for image in images):
         result = Match.empty(*images, settings, Reason.NO_STRUCTURE)
     else:

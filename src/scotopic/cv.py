@@ -161,7 +161,8 @@ class StereoScotopic:
             settings = dict(self._settings)
             if given["disp12MaxDiff"] > 0 and self._has_left_right_limit:
                 settings["left_right_threshold"] = given["disp12MaxDiff"]
-            found = match(*map(_with_mask, views, masks), self._preset, self._device, min_disparity=first, max_disparity=last, **settings)
+            pair = (_with_mask(view, mask) for view, mask in zip(views, masks, strict=True))
+            found = match(*pair, self._preset, self._device, min_disparity=first, max_disparity=last, **settings)
             self._match = found.to_numpy()
             kept = self._match.mask
             result[kept] = np.rint(DISP_SCALE * self._match.disparity[kept]).astype(np.int16)

@@ -1,6 +1,7 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +22,7 @@ from scotopic.cli.console import (
 )
 from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
 from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty, disparity_uncertainty
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import atomic_path, claim_file, image_title, replaced_files, write_disparity, write_submission
 from scotopic.io.disparity import submission_files
@@ -117,7 +118,9 @@ def match(
         if not quiet:
             _warn(checked.warnings, rectify_first)
         with StageDisplay(quiet) as display:
-            result = match_pair(*views, settings, device, fill=fill_with, progress=warmed(display, device))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PairWarning)  # it was said above
+                result = match_pair(*views, settings, device, fill=fill_with, progress=warmed(display, device))
             with display.stage("saving"):
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": checked.as_dict(), "files": files}
@@ -163,11 +166,11 @@ def _check_formats(formats: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _warn(warnings: Sequence[str], is_rectified: bool) -> None:
-    """Warn if the pair looks unrectified or swapped."""
-    for each in warnings:
+def _warn(found: Sequence[str], is_rectified: bool) -> None:
+    """Warn if the pair looks unrectified or swapped, or is one image."""
+    for each in found:
         typer.echo(f"warning: {each}", err=True)
-    if any("unrectified" in each or "rotated" in each for each in warnings) and not is_rectified:
+    if any("unrectified" in each or "rotated" in each for each in found) and not is_rectified:
         typer.echo("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.", err=True)
 
 

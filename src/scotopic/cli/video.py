@@ -14,6 +14,7 @@ import typer
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options
+from scotopic.depth.rectification import PairCheck, check_rectified
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
 from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
@@ -80,9 +81,13 @@ def video(
             matcher = Matcher(settings, pairs.shape, device)
             if matcher.device == "cpu":
                 warm_up(display)
+            checked = check_rectified(*pairs.first, min_disparity=settings.matching.min_disparity)
+        if not quiet:
+            for each in checked.warnings:
+                typer.echo(f"warning: {each}", err=True)
         rate, rate_source = _choose_rate(fps, pairs, quiet)
         height, width, _ = pairs.shape
-        results = _Results(folder, maps, pairs, matcher, rate_source)
+        results = _Results(folder, maps, pairs, matcher, rate_source, checked)
         with (
             results.reported(quiet),
             video_file(results.place / "video", (2 * width, height), rate) as film,
@@ -106,9 +111,11 @@ class _Results:
     one step when the run is complete.
     """
 
-    def __init__(self, folder: Path, maps: str, pairs: StereoFrames, matcher: Matcher, rate_source: str) -> None:
+    def __init__(
+        self, folder: Path, maps: str, pairs: StereoFrames, matcher: Matcher, rate_source: str, checked: PairCheck
+    ) -> None:
         self._folder, self._maps, self._pairs, self._matcher = folder, maps, pairs, matcher
-        self._rate_source = rate_source
+        self._rate_source, self._checked = rate_source, checked
         self._earlier = [name for name in VIDEO_FILES if os.path.lexists(folder / name)]
         self._earlier += [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)]
         self._replacement = Replacement(folder) if self._earlier else None
@@ -211,6 +218,7 @@ class _Results:
                 "values as recorded, over the format's full scale; no linearization, no rotation by metadata",
                 f"{self.film.fps:g} frames per second: {self._rate_source}",
             ],
+            "pair_check": self._checked.as_dict(),  # of the first pair
             "start": pairs.start,
             "pairs": len(self._saved),
             "pairs_expected": pairs.total,

@@ -13,6 +13,9 @@ time and measures how far the result moves. There is no result if it moves too f
 ``e`` is in units of its own noise, so the sum over ``n`` unrelated blocks varies like ``sqrt(n)``.
 """
 
+import filecmp
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,8 +52,8 @@ _SWAP_MARGIN = 2  # px of disparity about 0 that are evidence for neither order 
 
 
 SAME_IMAGE = (
-    "The two views are the same image: every pixel is equal, which no two cameras record. Check that the right view was "
-    "not given, or saved, as a copy of the left."
+    "The two views are the same image: every pixel is equal, which no two cameras record. Check that the right view "
+    "was not given, or saved, as a copy of the left."
 )
 
 
@@ -83,6 +86,19 @@ class PairCheck:
         values = {name: getattr(self, name) for name in ("vertical_offset", "vertical_error", "tilt", "tilt_error")}
         numbers = {f"{name}_px": round(value, 3) if np.isfinite(value) else None for name, value in values.items()}
         return {**numbers, "swapped": self.swapped, "warnings": list(self.warnings)}
+
+
+def is_same_image(left: Any, right: Any) -> bool:
+    """Return whether two paths lead to equal files, or two arrays are equal in every pixel and not of one color."""
+    if isinstance(left, str | os.PathLike) and isinstance(right, str | os.PathLike):
+        with suppress(OSError, ValueError):
+            return os.path.samefile(left, right) or (
+                os.path.getsize(left) == os.path.getsize(right) and filecmp.cmp(left, right, shallow=False)
+            )
+        return False
+    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or left.shape != right.shape:
+        return False
+    return left.size > 0 and bool((left == right).all()) and bool((left != left.flat[0]).any())
 
 
 def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> PairCheck:
