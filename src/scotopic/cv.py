@@ -161,7 +161,7 @@ class StereoScotopic:
             settings = dict(self._settings)
             if given["disp12MaxDiff"] > 0 and self._has_left_right_limit:
                 settings["left_right_threshold"] = given["disp12MaxDiff"]
-            pair = (_with_mask(view, mask) for view, mask in zip(views, masks, strict=True))
+            pair = _with_mask(views[0], masks[0]), _with_mask(views[1], masks[1])
             found = match(*pair, self._preset, self._device, min_disparity=first, max_disparity=last, **settings)
             self._match = found.to_numpy()
             kept = self._match.mask
