@@ -202,7 +202,7 @@ def kill_command(number: int, only: str, *arguments: object) -> int:
 def test_match_killed_while_saving_leaves_all_old_or_all_new(tmp_path: Path) -> None:
     write_pair(tmp_path)
     out, first = tmp_path / "out", tmp_path / "first"
-    (tmp_path / "calib.txt").write_text("100 48 32 0.1 0")
+    (tmp_path / "calib.txt").write_text("100 48 32 0.1 0\n")
     views = ("match", tmp_path / "left.png", tmp_path / "right.png")
     succeed(*views, "-o", first, *FAST, "--calib", tmp_path / "calib.txt")
     old, outcomes = shown(first), []
@@ -228,7 +228,7 @@ def test_match_killed_while_saving_leaves_all_old_or_all_new(tmp_path: Path) -> 
 
 def test_match_removes_files_of_the_earlier_result_that_the_new_one_does_not_have(tmp_path: Path) -> None:
     write_pair(tmp_path)
-    (tmp_path / "calib.txt").write_text("100 48 32 0.1 0")
+    (tmp_path / "calib.txt").write_text("100 48 32 0.1 0\n")
     arguments = ("match", tmp_path / "left.png", tmp_path / "right.png", "-o", tmp_path / "out", *FAST)
     succeed(*arguments, "--calib", tmp_path / "calib.txt", "--ply", "--format", "tiff", "--fill")
     (tmp_path / "out" / "mine.pfm").write_bytes(b"mine")
