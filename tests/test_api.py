@@ -47,6 +47,7 @@ def test_the_reasons_keep_their_codes() -> None:
     assert {reason.name: reason.value for reason in scotopic.Reason} == {
         "OK": 0, "NO_STRUCTURE": 1, "LEFT_RIGHT": 2, "OUT_OF_VIEW": 3, "NO_STRUCTURE_RIGHT": 4, "AMBIGUOUS": 5,
         "OCCLUDED": 6, "SATURATED": 7,
+        "MASKED": 8,
     }  # fmt: skip
 
 

@@ -260,6 +260,15 @@ def test_own_images_are_matched(page: Any, served: Served, tmp_path: Path) -> No
 
     assert coverage(page) > 5
     assert served.files() == []
+    # Depth in meters needs a calibration, which may come after the match.
+    page.get_by_role("tab", name="Download").click()
+    assert page.locator("#files a", has_text="depth.pfm").count() == 0
+    (tmp_path / "calib.txt").write_text("96 47.5 31.5 0.25 0\n")
+    page.get_by_text("Calibration, for true depth").click()
+    page.locator("#calibration input[type=file]").set_input_files(tmp_path / "calib.txt")
+    page.wait_for_function("/calib.txt is used/.test(document.querySelector('#status').textContent)")
+    page.locator("#files a", has_text="depth.pfm").wait_for()
+    assert served.files() == []
 
 
 def test_without_images_the_page_says_what_is_missing(page: Any) -> None:

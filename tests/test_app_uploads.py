@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +14,11 @@ import pytest
 from app_visitors import LIMITS, upload
 
 import scotopic
-from scotopic.app import inputs, work
+from scotopic.app import html, inputs, work
 from scotopic.app.inputs import OWN, ROOMS, Request
 from scotopic.app.session import Job, Session
 from scotopic.errors import InputError, SettingsError
+from scotopic.io import read_disparity
 
 
 @pytest.fixture
@@ -119,16 +122,91 @@ def test_own_images_are_matched_as_recorded_with_the_depth_of_their_calibration(
     assert not visitor.folder.exists() or not any(visitor.folder.iterdir())
 
 
-def test_without_a_calibration_the_forms_numbers_are_assumed_and_named_so(visitor: Session, tmp_path: Path) -> None:
-    for side in ("left", "right"):
-        inputs.receive_view(visitor, side, upload(tmp_path, f"{side}.png", noise()), LIMITS)
+def drop_views(visitor: Session, folder: Path) -> None:
+    scene = scotopic.render_scene(96, 64)
+    for side, view in (("left", scene.left), ("right", scene.right)):
+        inputs.receive_view(visitor, side, upload(folder, f"{side}.png", inputs.to_uint8(view)), LIMITS)
 
-    plain = inputs.prepare_pair(visitor, Request(OWN, photons=None), LIMITS)
-    told = inputs.prepare_pair(visitor, Request(OWN, photons=None, focal_length=500.0, baseline=0.2), LIMITS)
 
-    assert (plain.calibration.fx, plain.calibration.baseline) == (96.0, 0.1)
-    assert (told.calibration.fx, told.calibration.baseline) == (500.0, 0.2)
-    assert plain.calibration.source.startswith("assumed")
+PLAIN = Request(OWN, photons=None, preset="fast", max_disparity=16)
+METRIC = ("depth.pfm", "points.ply")
+
+
+def test_without_a_calibration_nothing_is_in_meters(visitor: Session, tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="comes with the extra app")
+    drop_views(visitor, tmp_path)
+
+    found = work.run(visitor, PLAIN, Job(), LIMITS)
+
+    assert found.calibration is None
+    assert found.about["calibration"] is None
+    assert not set(METRIC) & set(work.available_files(visitor))
+    for name in METRIC:
+        with pytest.raises(InputError, match=f"no file '{name}'"):
+            work.write_file(visitor, name)
+    with zipfile.ZipFile(work.write_file(visitor, "all.zip")) as archive:
+        names = {Path(name).name for name in archive.namelist()}
+        assert json.loads(archive.read("scotopic/report.json"))["calibration"] is None
+    assert "disparity.pfm" in names
+    assert not set(METRIC) & names
+    y, x = np.argwhere(found.match.mask)[0]
+    assert "disparity" in work.describe_pixel(visitor, x, y)
+    assert "depth" not in work.describe_pixel(visitor, x, y)
+    assert "without scale" in html.viewer_state(visitor)["geometry"]
+    assert len(work.points(visitor)[0])  # which can still be turned
+    assert "need a calibration" in html.files(visitor)
+
+
+def test_focal_length_and_baseline_on_the_page_are_a_calibration_if_both_are_given(
+    visitor: Session, tmp_path: Path
+) -> None:
+    pytest.importorskip("PIL", reason="comes with the extra app")
+    drop_views(visitor, tmp_path)
+
+    told = inputs.prepare_pair(visitor, replace(PLAIN, focal_length=500.0, baseline=0.2), LIMITS).calibration
+
+    assert told is not None
+    assert (told.fx, told.baseline) == (500.0, 0.2)
+    assert told.source.startswith("as given on the page")
+    for one in ({"focal_length": 500.0}, {"baseline": 0.2}):
+        with pytest.raises(SettingsError, match="both"):
+            inputs.prepare_pair(visitor, replace(PLAIN, **one), LIMITS)
+
+
+def test_a_calibration_that_comes_after_the_match_gives_its_depth(visitor: Session, tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="comes with the extra app")
+    drop_views(visitor, tmp_path)
+    found, version = work.run(visitor, PLAIN, Job(), LIMITS), visitor.version
+    inputs.receive_calibration(visitor, [upload(tmp_path, "calib.txt", b"96 47.5 31.5 250 0\n")])
+
+    assert work.recalibrate(visitor, replace(PLAIN, unit="mm"))
+
+    assert visitor.version > version
+    shown = found.match.disparity
+    depth = read_disparity(work.write_file(visitor, "depth.pfm"))
+    np.testing.assert_allclose(depth, 96 * 0.25 / np.where(shown > 0, shown, np.nan), rtol=1e-5)  # Z = f B / d
+    y, x = np.argwhere(shown > 0)[0]
+    assert f"depth {96 * 0.25 / shown[y, x]:.3g} m" in work.describe_pixel(visitor, x, y)
+    assert work.recalibrate(visitor, replace(PLAIN, unit="cm"))  # the unit, corrected later
+    again = read_disparity(work.write_file(visitor, "depth.pfm"))
+    np.testing.assert_allclose(again, 10 * depth, rtol=1e-5)
+    report = json.loads(work.write_file(visitor, "report.json").read_text())
+    assert report["calibration"]["baseline_m"] == 2.5
+
+
+def test_a_calibration_is_not_used_for_a_result_that_it_does_not_belong_to(visitor: Session, tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="comes with the extra app")
+    assert not work.recalibrate(visitor, PLAIN)  # no result
+    drop_views(visitor, tmp_path)
+    work.run(visitor, PLAIN, Job(), LIMITS)
+    inputs.receive_calibration(visitor, [upload(tmp_path, "calib.txt", b"96 47.5 31.5 0.25 0\n")])
+    assert not work.recalibrate(visitor, replace(PLAIN, rectify_first=True))
+    inputs.receive_view(visitor, "left", upload(tmp_path, "other.png", noise()), LIMITS)
+
+    assert not work.recalibrate(visitor, PLAIN)
+
+    assert visitor.outcome is not None
+    assert visitor.outcome.calibration is None
 
 
 def test_bad_calibrations_are_refused_in_sentences_without_our_folders(visitor: Session, tmp_path: Path) -> None:

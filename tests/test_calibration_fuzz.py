@@ -257,6 +257,45 @@ def check_reading(found: Calibration, expected: dict[str, float], content: bytes
         assert getattr(found, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (name, content)
 
 
+def whole_files(folder: Path) -> dict[str, str]:
+    opencv = store(folder / "whole.yml", image_width=WIDTH, image_height=HEIGHT, **rectified_rig(example_rig()))
+    plain = "fx 500.5\ncx 320.25\ncy 240.75\ndoffs 3.5\nbaseline 120 mm\n"
+    block = "K: [1, 0, 0, 0, 1, 0, 0, 0, 1]\nP:\n" + "".join(
+        f"- {n}\n" for n in (500, 0, 320, 0, 0, 500, 240, 0, 0, 0, 1, 0)
+    )
+    return {
+        "middlebury": MIDDLEBURY, "kitti raw": KITTI_RAW, "kitti": KITTI_OBJECT, "plain": PLAIN, "named": plain,
+        "opencv": opencv.read_text(), "ros": ROS_LEFT, "ros block": block,
+    }  # fmt: skip
+
+
+WHOLE = ("middlebury", "kitti raw", "kitti", "plain", "named", "opencv", "ros", "ros block")
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_a_file_that_is_cut_anywhere_is_refused_or_gives_the_same_numbers(tmp_path: Path, kind: str) -> None:
+    content = whole_files(tmp_path)[kind]
+    others = [put(tmp_path / "right.yaml", ROS_RIGHT.encode())] if kind.startswith("ros") else []
+    if kind == "ros block":  # a message without its size, so both without
+        others = [put(tmp_path / "right.yaml", content.replace("- 0\n- 0\n- 500", "- -60\n- 0\n- 500", 1).encode())]
+    whole = read_calibration(put(tmp_path / "calib", content.encode()), *others)
+    names = ("fx", "fy", "cx", "cy", "baseline", "doffs")
+    refused = 0
+    for end in range(len(content)):
+        path = put(tmp_path / "calib", content[:end].encode())
+        try:
+            found = read_calibration(path, *others)
+        except InputError as error:
+            check_refusal(error, path, *others)
+            refused += 1
+            continue
+        assert [getattr(found, name) for name in names] == [getattr(whole, name) for name in names], content[:end]
+        assert found.width in (None, whole.width), content[:end]
+        assert found.height in (None, whole.height), content[:end]
+        assert not content[:end][-1].isalnum(), "it ends inside a word, which could have been longer"
+    assert refused > len(content) / 4
+
+
 # --- PFM ------------------------------------------------------------------------------------------------------------
 
 

@@ -190,7 +190,7 @@ def test_a_cloud_has_a_point_for_every_disparity_with_its_color_and_confidence(m
     np.testing.assert_allclose(192 * y / z + 36.1, rows, atol=1e-3)
     np.testing.assert_allclose(192 * 0.1 / z, matched.disparity[rows, columns], rtol=1e-5)
     np.testing.assert_array_equal(cloud.confidence, matched.confidence[rows, columns])
-    np.testing.assert_allclose(cloud.colors / 255, matched.left_image[rows, columns], atol=0.5 / 255 + 1e-6)
+    np.testing.assert_allclose(cloud.colors / 255, matched.left_colors[rows, columns], atol=0.5 / 255 + 1e-6)
 
 
 def test_a_cloud_takes_colors_of_another_picture_and_leaves_out_what_is_far_or_unsure(matched: scotopic.Match) -> None:

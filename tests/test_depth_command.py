@@ -297,3 +297,19 @@ def test_a_middlebury_scene_with_its_calibration_gives_the_depth_of_the_formula(
     both = known & np.isfinite(true)
     assert np.median(np.abs(depth[both] / (0.193001 * 999.421 / (true[both] + 32.778)) - 1)) < 0.05
     assert len(read_points(tmp_path / "out" / POINTS_FILE)) == np.count_nonzero(known)
+
+
+def test_points_have_the_denoised_colors_that_the_app_gives_them(results: tuple[Path, Result]) -> None:
+    trimesh = pytest.importorskip("trimesh", reason="needs trimesh: pip install trimesh, or the extra 'test'")
+    found = Match.load(results[0])
+    colors = np.asarray(trimesh.load(results[0] / POINTS_FILE).visual.vertex_colors)[:, :3]
+    kept = np.isfinite(found.disparity)
+
+    # The structure's colors, their contrast stretched: each channel of the points follows left_colors, not the noise.
+    field = found.left_colors[kept]
+    noisy = found.left_image[kept]
+    assert len(colors) == kept.sum()
+    for channel in range(3):
+        close = np.corrcoef(colors[:, channel], field[:, channel])[0, 1]
+        assert close > 0.99
+        assert close > np.corrcoef(colors[:, channel], noisy[:, channel])[0, 1]

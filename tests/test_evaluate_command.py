@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from command_line import error_line, succeed
 from reference_data import data_folder
 from typer.testing import CliRunner, Result
 
@@ -62,7 +63,7 @@ def test_every_format_gives_the_same_figures(
 
     assert [each["window_px"] for each in found["scores"]] == [19, 1]
     for each in found["scores"]:
-        expected = score(maps["prediction"], maps["truth"], each["window_px"])
+        expected = score(maps["prediction"], maps["truth"], each["window_px"], own_truth=True)
         assert each["epe_px"] == expected.epe
         assert each["rms_px"] == expected.rms
         assert (each["a50_px"], each["a90_px"], each["a99_px"]) == (expected.a50, expected.a90, expected.a99)
@@ -82,7 +83,7 @@ def test_window_and_thresholds_are_those_asked_for(maps: dict[str, np.ndarray], 
     )
 
     assert [each["window_px"] for each in found["scores"]] == [5, 3]
-    expected = score(maps["prediction"], maps["truth"], 5, (0.5, 2))
+    expected = score(maps["prediction"], maps["truth"], 5, (0.5, 2), own_truth=True)
     assert found["scores"][0]["bad_0.5_percent"] == expected.bad[0.5]
     assert found["scores"][0]["bad_2_percent"] == expected.bad[2]
     assert "bad_1_percent" not in found["scores"][0]
@@ -115,7 +116,7 @@ def test_a_region_of_255_judges_those_pixels_only(maps: dict[str, np.ndarray], t
 
     region = np.zeros(SHAPE, bool)
     region[:, :20] = True
-    expected = score(maps["prediction"], maps["truth"], 3, region=region)
+    expected = score(maps["prediction"], maps["truth"], 3, region=region, own_truth=True)
     assert (found["epe_px"], found["coverage_percent"]) == (expected.epe, 100 * expected.coverage)
 
 
@@ -182,7 +183,7 @@ def test_the_tables_show_coverage_beside_every_error_and_what_is_lost(
     result = run(tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--confidence", tmp_path / "confidence.pfm")
 
     assert result.exit_code == 0, result.output
-    wide = score(maps["prediction"], maps["truth"], 19)
+    wide = score(maps["prediction"], maps["truth"], 19, own_truth=True)
     row = next(line.split() for line in result.stdout.splitlines() if line.split()[:3] == ["as", "given", "19"])
     assert row[3:6] == [f"{100 * wide.coverage:.1f}", "%", f"{wide.epe:.2f}"]
     for heading in ("coverage", "EPE", "RMS", "A99", "Bad-5", "invalid", "total 3", "surest 10 %", "AURC", "AUSE"):
@@ -307,3 +308,50 @@ def test_bad_input_is_one_line_that_names_it_and_exit_code_2(
     assert line.startswith("error: ")
     assert re.search(message, line), line
     assert not (tmp_path / "sprung").exists()
+
+
+def sparse_maps(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A slanted plane with truth in every eighth pixel, as of a lidar; right there, and 6 px off elsewhere."""
+    truth = np.full(SHAPE, np.inf, np.float32)
+    truth[::8, ::8] = 5 + np.arange(SHAPE[1], dtype=np.float32)[::8] / 4
+    prediction = np.where(np.isfinite(truth), truth + 1, np.float32(40))
+    write_pfm(folder / "truth.pfm", truth)
+    write_pfm(folder / "prediction.pfm", prediction)
+    return prediction, truth
+
+
+def test_with_sparse_truth_a_wider_window_scores_the_same_pixels_and_is_never_worse(tmp_path: Path) -> None:
+    _, truth = sparse_maps(tmp_path)
+    files = tmp_path / "prediction.pfm", tmp_path / "truth.pfm"
+
+    wide, point = as_json(*files)["scores"]
+
+    assert wide["pixels"] == point["pixels"] == np.isfinite(truth).sum()
+    assert point["epe_px"] == 1.0
+    assert wide["epe_px"] <= point["epe_px"]
+    by_window = as_json(*files, "--truth-in-window")
+    assert by_window["scored_pixels"] == "with truth in the window"
+    assert by_window["scores"][0]["pixels"] > 10 * point["pixels"]
+    assert by_window["scores"][0]["epe_px"] > point["epe_px"]  # the paper's rule, which takes in the wrong ones
+
+
+@pytest.mark.parametrize("name", ["depth.pfm", "depth_uncertainty.pfm", "confidence.pfm", "000003-confidence.pfm"])
+def test_maps_of_something_else_are_not_scored_as_disparity(
+    maps: dict[str, np.ndarray], tmp_path: Path, name: str
+) -> None:
+    write_pfm(tmp_path / name, maps["prediction"])
+
+    for files in ((name, "truth.pfm"), ("prediction.pfm", name)):
+        line = error_line(run(*(tmp_path / file for file in files)))
+        assert name in line
+        assert "disparity map in px is needed" in line
+
+
+def test_a_map_that_falls_where_the_truth_rises_gets_a_warning(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    write_pfm(tmp_path / "renamed.pfm", 50 / maps["prediction"])  # Z = f B / d
+
+    warned = succeed("evaluate", tmp_path / "renamed.pfm", tmp_path / "truth.pfm")
+    fine = succeed("evaluate", tmp_path / "prediction.pfm", tmp_path / "truth.pfm")
+
+    assert "looks like a depth" in warned.stderr
+    assert "warning" not in fine.stderr

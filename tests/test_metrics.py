@@ -1,5 +1,6 @@
 """The metrics, held to loops that are slow and plain, to cases worked out by hand, and to the published table."""
 
+import itertools
 import math
 import subprocess
 import sys
@@ -243,6 +244,29 @@ def test_a_pixel_has_truth_if_the_window_holds_any() -> None:
     assert (result.truth_pixels, result.pixels) == (25, 1)
     assert result.invalid == 96.0
     assert result.total == {1: 100.0}
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
+def test_on_pixels_with_truth_of_their_own_the_error_falls_as_the_window_grows(share: float) -> None:
+    prediction, truth = dense_maps((40, 50))
+    truth[np.random.default_rng(2).random(truth.shape) > share] = NAN
+
+    found = [score(prediction, truth, window, (2,), own_truth=True) for window in (1, 3, 9, 19)]
+
+    assert {each.pixels for each in found} == {np.isfinite(truth).sum()} == {found[0].truth_pixels}
+    for narrow, wide in itertools.pairwise(found):
+        assert wide.epe <= narrow.epe
+        assert wide.bad[2] <= narrow.bad[2]
+
+
+def test_what_is_masked_is_unknown() -> None:
+    prediction, truth = dense_maps((9, 13))
+    hidden = np.random.default_rng(3).random((2, 9, 13)) < 0.3
+    masked = [np.ma.masked_array(each, where) for each, where in zip((prediction, truth), hidden, strict=True)]
+    plain = [np.where(where, NAN, each) for each, where in zip((prediction, truth), hidden, strict=True)]
+
+    for window in (1, 3):
+        assert score(*masked, window) == score(*plain, window)
 
 
 def test_what_a_pixel_is_judged_by_matches_a_loop() -> None:

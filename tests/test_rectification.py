@@ -7,14 +7,16 @@ import cv2
 import numpy as np
 import pytest
 from calibration_files import HEIGHT, MIDDLEBURY, WIDTH, example_rig, store
+from command_line import FAST, succeed
 from pictures import draw_blocks
 from reference_data import data_folder
 
 import scotopic
 from scotopic.depth import Calibration, PairCheck, check_rectified, read_calibration, rectify
-from scotopic.errors import InputError
-from scotopic.io import as_image
-from scotopic.sensor import simulate_pair
+from scotopic.depth.rectification import SAME_IMAGE
+from scotopic.errors import InputError, PairWarning
+from scotopic.io import as_image, write_png
+from scotopic.sensor import simulate_pair, to_uint8
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -252,3 +254,55 @@ def test_real_scenes_swapped_are_noticed() -> None:
     noticed = [name for name in REAL if warned(looked_at(name, 0, exchanged=True), "swapped")]
 
     assert len(noticed) >= 9
+
+
+# --- small pairs, and one image twice -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(128, 96), (192, 128), (256, 160)])
+def test_small_pairs_that_are_swapped_or_off_by_a_row_are_noticed(size: tuple[int, int]) -> None:
+    scene = scotopic.render_scene(*size, seed=1)
+    left, right = scotopic.simulate_pair(scene.left, scene.right, photons=20, read_noise=2)
+
+    assert check_rectified(left, right).warnings == ()
+    assert check_rectified(right, left).swapped
+    shifted = check_rectified(left[:-1], right[1:])
+    assert shifted.vertical_offset == pytest.approx(-1, abs=0.5)
+    assert "unrectified" in shifted.warnings[0]
+
+
+def test_small_pairs_at_two_photons_give_no_false_alarm() -> None:
+    for seed in range(40):
+        scene = scotopic.render_scene(128, 96, seed=seed % 8)
+        pair = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=seed)
+        assert check_rectified(*pair).warnings == (), seed
+
+
+def test_one_image_twice_is_noticed_by_all_in_the_same_words(tmp_path: Path) -> None:
+    image = to_uint8(scotopic.render_scene(96, 64).left)
+    for name in ("left", "right"):
+        write_png(tmp_path / f"{name}.png", image)
+    paths = tmp_path / "left.png", tmp_path / "right.png"
+    fast = {"preset": "fast", "max_disparity": 16, "device": "cpu"}
+
+    assert check_rectified(*paths).warnings == (SAME_IMAGE,)
+    for pair in ((image, image.copy()), paths, (paths[0], paths[0])):
+        with pytest.warns(PairWarning) as caught:
+            scotopic.match(*pair, **fast)
+        assert [str(each.message) for each in caught] == [SAME_IMAGE]
+    said = succeed("match", *paths, "-o", tmp_path / "out", *FAST).stderr
+    assert said.count(f"warning: {SAME_IMAGE}") == 1
+    for name in ("left", "right"):
+        (tmp_path / f"{name}-frames").mkdir()
+        write_png(tmp_path / f"{name}-frames" / "0.png", image)
+    folders = tmp_path / "left-frames", tmp_path / "right-frames"
+    assert f"warning: {SAME_IMAGE}" in succeed("video", *folders, "-o", tmp_path / "film", *FAST).stderr
+
+
+def test_match_warns_about_swapped_views_when_asked_to_check() -> None:
+    scene = scotopic.render_scene(192, 128)
+    fast = {"preset": "fast", "max_disparity": 16, "device": "cpu"}
+
+    with pytest.warns(PairWarning, match="looks swapped"):
+        scotopic.match(scene.right, scene.left, check=True, **fast)
+    scotopic.match(scene.left, scene.right, check=True, **fast)  # a warning would be an error here

@@ -11,7 +11,7 @@ from video_runs import NAMES, listing, read_video, write_source, write_video
 
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.frames import FrameFolder, open_pairs
-from scotopic.io.video import VideoFile, usable_codec, video_file
+from scotopic.io.video import VideoFile, is_cut_short, usable_codec, video_file
 
 
 @pytest.mark.parametrize("codec", [("mp4v", ".mp4"), ("MJPG", ".avi")])
@@ -76,3 +76,55 @@ def test_a_video_that_lost_its_end_mark_is_refused(tmp_path: Path) -> None:
     assert VideoFile(tmp_path / "whole.mp4").total == 3
     with pytest.raises(InputError, match=r"cut\.mp4.*video"):
         VideoFile(tmp_path / "cut.mp4")
+
+
+@pytest.mark.parametrize(("codec", "suffix"), [("MJPG", ".avi"), ("MJPG", ".mkv"), ("mp4v", ".mp4"), ("mp4v", ".avi")])
+def test_a_clip_that_is_cut_in_its_last_frame_is_refused_and_no_damaged_frame_is_given(
+    tmp_path: Path, codec: str, suffix: str
+) -> None:
+    random = np.random.default_rng(0)
+    whole, cut = tmp_path / f"whole{suffix}", tmp_path / f"cut{suffix}"
+    write_video(whole, [random.integers(0, 256, (48, 64, 3), np.uint8) for _ in range(4)], codec)
+    expected = list(VideoFile(whole).read(0))
+    assert len(expected) == 4
+    data = whole.read_bytes()
+    for missing in (1, 2, 30, 100, 300, 1000, 2500):
+        cut.write_bytes(data[:-missing])
+        given: list[Any] = []
+
+        def read(given: list[Any] = given) -> None:
+            for frame in VideoFile(cut).read(0):
+                given.append(frame)
+
+        with pytest.raises(InputError, match="cut short"):
+            read()
+        assert len(given) < 4
+        for frame, true in zip(given, expected, strict=False):
+            np.testing.assert_array_equal(frame, true)
+
+
+def box(kind: bytes, content: bytes) -> bytes:
+    return (8 + len(content)).to_bytes(4, "big") + kind + content
+
+
+def test_what_a_container_announces_is_compared_with_what_is_there(tmp_path: Path) -> None:
+    # Of MP4 with its index first, as streams have it, the end is cut off and yet the file opens.
+    mp4 = box(b"ftyp", b"isom" + bytes(4)) + box(b"moov", bytes(40)) + box(b"mdat", bytes(100))
+    large = box(b"ftyp", b"isom") + b"\0\0\0\1mdat" + (116).to_bytes(8, "big") + bytes(100)
+    avi = b"RIFF" + (104).to_bytes(4, "little") + b"AVI " + bytes(100)
+    mkv = b"\x1a\x45\xdf\xa3\x84abcd\x18\x53\x80\x67\x40\x64" + bytes(100)  # lengths of one and of two bytes
+    for name, content in (("a.mp4", mp4), ("large.mp4", large), ("a.avi", avi), ("two.avi", avi + avi), ("a.mkv", mkv)):
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert not is_cut_short(path), name
+        for missing in (1, 50, 99):
+            path.write_bytes(content[:-missing])
+            assert is_cut_short(path), (name, missing)
+    for name, content in (
+        ("open.mp4", box(b"ftyp", b"isom") + b"\0\0\0\0mdat" + bytes(9)),  # to the end of the file
+        ("live.mkv", b"\x1a\x45\xdf\xa3\x80\x18\x53\x80\x67\x01" + b"\xff" * 7 + bytes(9)),  # of unknown length
+        ("other.bin", bytes(100)),
+        ("empty.avi", b""),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert not is_cut_short(tmp_path / name), name

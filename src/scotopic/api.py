@@ -13,9 +13,11 @@ import numpy as np
 
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
-from scotopic.errors import DarkImageWarning, InputError
+from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
+from scotopic.errors import DarkImageWarning, InputError, PairWarning
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io import image_title
+from scotopic.io.masks import Mask, pixel_mask
 from scotopic.kernel_cache import guard_kernel_cache
 from scotopic.levels import Levels, find_levels
 from scotopic.pipelines import run_pipeline
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from scotopic.stages.completion import Fill
 
 Pair = tuple[Image, Image]
+_Prepared = tuple[list[Any], tuple[Mask | None, Mask | None]]  # two images, and which of their pixels are masked
 Fields = tuple[Junctions[np.ndarray], Junctions[np.ndarray]]
 
 
@@ -45,6 +48,7 @@ def match(
     junctions: Fields | None = ...,
     fill: Fill | None = ...,
     normalize: bool = ...,
+    check: bool = ...,
     progress: Progress = ...,
     **overrides: Any,
 ) -> Match: ...
@@ -62,6 +66,7 @@ def match(
     junctions: Fields | None = None,
     fill: Fill | None = None,
     normalize: bool = True,
+    check: bool = False,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match | list[Match]:
@@ -71,7 +76,9 @@ def match(
     ----------
     left, right
         Arrays (uint8, uint16 or float in [0, 1]; gray or RGB) or paths, of the same size, ``x_right = x_left - d``.
-        Torch tensors that are on the GPU stay there, and the result is made of such tensors.
+        Torch tensors that are on the GPU stay there, and the result is made of such tensors. Pixels that are masked in
+        a masked array get no disparity, nor do those whose partner is masked (:attr:`Reason.MASKED
+        <scotopic.Reason>`): hot pixels, the camera's own hood, a logo.
     preset
         ``"best"``, the most accurate answer that needs no learning; ``"paper"``, the published method to the letter; or
         ``"fast"``, the same method at a small fraction of the cost. Or a :class:`Settings` object, such as
@@ -91,6 +98,10 @@ def match(
         Scale a pair that uses less than half of the range of its format, such as 12 bits in a file of 16, so that it
         uses more (:mod:`scotopic.levels`). Less than a tenth gives a :class:`~scotopic.errors.DarkImageWarning` too.
         The images in the result stay as recorded. Not done where `junctions` are given.
+    check
+        Also check whether the pair is rectified and in the right order, as ``scotopic match`` does, and give a
+        :class:`~scotopic.errors.PairWarning` if it is not (:func:`scotopic.depth.check_rectified`; 0.3 s on the CPU).
+        The same image given twice is noticed in any case.
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
@@ -128,15 +139,25 @@ def match(
         settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device, left, right)
     if layout == "HWC":
-        return _match_one((left, right), settings, device, junctions, fill, normalize, progress)
+        return _match_one((left, right), settings, device, junctions, fill, normalize, check, progress)
     lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
     if len(lefts) != len(rights):
         raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
-    found = [
-        _match_one(pair, settings, device, junctions, fill, normalize, progress)
-        for pair in zip(lefts, rights, strict=True)
-    ]
+    pairs = list(zip(lefts, rights, strict=True))
+    found = [_match_one(pair, settings, device, junctions, fill, normalize, check, progress) for pair in pairs]
     return found if layout == "BCHW" else found[0]
+
+
+def _warn_about_pair(left: Any, right: Any, settings: Settings, check: bool) -> None:
+    """Warn, in the words of the command, about a pair that looks wrong."""
+    if is_on_gpu(left) or is_on_gpu(right):  # where it would have to be fetched from
+        return
+    if check:
+        found = check_rectified(left, right, min_disparity=settings.matching.min_disparity).warnings
+    else:
+        found = (SAME_IMAGE,) if is_same_image(left, right) else ()
+    for each in found:
+        warnings.warn(each, PairWarning, stacklevel=4)  # where match was called
 
 
 def _match_one(
@@ -146,6 +167,7 @@ def _match_one(
     junctions: Fields | None,
     fill: Fill | None,
     normalize: bool,
+    check: bool,
     progress: Progress,
 ) -> Match:
     names = f"{image_title(pair[0], 'left')} and {image_title(pair[1], 'right')}"
@@ -154,6 +176,7 @@ def _match_one(
     settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
     if junctions is not None:
         check_fields(junctions, images[0].shape[:2])
+    _warn_about_pair(*pair, settings, check)
     if any(is_constant(image) for image in images):
         result, levels = Match.empty(*images, settings, Reason.NO_STRUCTURE), Levels()
     else:
@@ -165,6 +188,7 @@ def _match_one(
         else:
             guard_kernel_cache()
         result = run_pipeline(device, scaled, settings, junctions=junctions, progress=progress)
+    result = result.masked(pixel_mask(pair[0]), pixel_mask(pair[1]))
     if fill is not None:
         from scotopic.stages.completion import complete
 
@@ -314,13 +338,13 @@ class Matcher:
         with closing(self._prepared(_in_layout(pairs, layout))) as prepared:
             while True:
                 try:
-                    images = next(prepared, None)
+                    pair = next(prepared, None)
                 except Exception as error:  # of the source: what came before it is still matched
                     failure = error
                     break
-                if images is None:
+                if pair is None:
                     break
-                waiting.append(self._begin(images))
+                waiting.append(self._begin(pair))
                 if len(waiting) > 1:
                     yield self._end(*waiting.pop(0))
         while waiting:
@@ -328,11 +352,11 @@ class Matcher:
         if failure is not None:
             raise failure
 
-    def _prepared(self, pairs: Iterable[Any]) -> Generator[list[Any], None, None]:
-        """Yield checked images, each pair taken from the iterable while the one before it is matched."""
+    def _prepared(self, pairs: Iterable[Any]) -> Generator[_Prepared, None, None]:
+        """Yield checked images and their masks, each pair taken while the one before it is matched."""
         source = enumerate(pairs)
 
-        def next_pair() -> list[Any] | None:
+        def next_pair() -> _Prepared | None:
             item = next(source, None)
             return None if item is None else self._take(*item)
 
@@ -342,7 +366,7 @@ class Matcher:
                 coming = reader.submit(next_pair)
                 yield images
 
-    def _take(self, number: int, pair: Any) -> list[Any]:
+    def _take(self, number: int, pair: Any) -> _Prepared:
         try:
             left, right = pair
         except (TypeError, ValueError) as error:
@@ -364,25 +388,27 @@ class Matcher:
                 f"Pair {number} has images of shape {found}, but this Matcher was made for {self.shape}. Resize them, "
                 "or make another Matcher."
             )
-        return images
+        return images, (pixel_mask(left), pixel_mask(right))
 
-    def _begin(self, images: list[Any]) -> tuple[list[Any], Any]:
+    def _begin(self, prepared: _Prepared) -> tuple[_Prepared, Any]:
         """Start on a pair; return what :meth:`_end` needs. There is nothing to match in a view of one color."""
         if self._runner is None:
             self._runner = self._new_runner()
+        images, _ = prepared
         if any(is_constant(image) for image in images):
-            return images, None
+            return prepared, None
         levels = _levels(images)
-        return images, (levels, self._runner.begin([levels.apply(image) for image in images]))
+        return prepared, (levels, self._runner.begin([levels.apply(image) for image in images]))
 
-    def _end(self, images: list[Any], ticket: Any) -> Match:
+    def _end(self, prepared: _Prepared, ticket: Any) -> Match:
+        images, masks = prepared
         if ticket is None:
-            empty = Match.empty(images[0], images[1], self.settings, Reason.NO_STRUCTURE)
+            empty = Match.empty(images[0], images[1], self.settings, Reason.NO_STRUCTURE).masked(*masks)
             return empty.to_device(self.device) if is_on_gpu(images[0]) else empty
         assert self._runner is not None
         levels, started = ticket
         result = _restore(self._runner.end(started), levels)
-        return replace(result, left_image=images[0], right_image=images[1])
+        return replace(result, left_image=images[0], right_image=images[1]).masked(*masks)
 
     def _new_runner(self) -> _CpuRunner | GraphRunner:
         if self.device == "cpu":

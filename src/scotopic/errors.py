@@ -13,6 +13,10 @@ class InputError(ScotopicError):
     """An image, a file or an array cannot be used as it is."""
 
 
+class PairWarning(UserWarning):
+    """A pair looks wrong (the same image twice, swapped, not rectified), though it can be matched."""
+
+
 class SettingsError(ScotopicError):
     """A preset, a setting or a disparity range is unknown or makes no sense."""
 

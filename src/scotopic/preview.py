@@ -105,6 +105,11 @@ def draw_structure(match: Match, boundaries: bool = True) -> Picture:
     return field.render(boundaries)
 
 
+def draw_point_colors(match: Match) -> Rgb:
+    """Draw the colors of a point cloud: those found in the left view, since the image itself is mostly noise."""
+    return as_rgb(draw_structure(match, boundaries=False))
+
+
 def _searched(settings: MatchingSettings, width: int | None = None) -> Range:
     """The first and the last candidate in px, in images of this width."""
     limits = settings if width is None else settings.for_width(width)

@@ -1,6 +1,7 @@
 """The one result object: what was found, where, how sure, and why not elsewhere."""
 
 import json
+import os
 import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -14,11 +15,21 @@ from numpy.typing import NDArray
 from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
 from scotopic.depth import disparity_uncertainty
 from scotopic.errors import InputError, SettingsError
-from scotopic.io import atomic_path, claim_folder, read_npz, write_disparity, write_npz, write_pfm, write_png
+from scotopic.io import (
+    atomic_path,
+    claim_folder,
+    read_npz,
+    replaced_files,
+    write_disparity,
+    write_npz,
+    write_pfm,
+    write_png,
+)
 from scotopic.io.input_file import read_json, reading
 from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.stages.confidence import deviation_of
 from scotopic.stages.consistency import Reason as Reason
+from scotopic.subpixel import nearest_pixel
 
 Map = NDArray[np.float32]
 
@@ -170,6 +181,27 @@ class Match:
             settings=settings,
         )
 
+    def masked(self, left: NDArray[np.bool_] | None, right: NDArray[np.bool_] | None) -> Self:
+        """Return the match, as NumPy arrays, without the pixels that are masked in one of the views, ``(H, W)`` each.
+
+        A pixel loses its disparity if it is masked itself, or its partner in the right view is.
+        """
+        if left is None and right is None:
+            return self
+        found = self.to_numpy()
+        hidden = np.zeros(found.reason.shape, np.bool_) if left is None else left.copy()
+        if right is not None:
+            width = right.shape[1]
+            column = nearest_pixel(np.arange(width) - np.nan_to_num(found.disparity_all)).astype(np.intp)
+            partner = np.take_along_axis(right, np.clip(column, 0, width - 1), axis=1)
+            hidden |= partner & found.mask & (column >= 0) & (column < width)
+        return replace(
+            found,
+            disparity=np.where(hidden, np.float32(np.nan), found.disparity),
+            confidence=np.where(hidden, np.float32(0), found.confidence),
+            reason=np.where(hidden, np.uint8(Reason.MASKED), found.reason),
+        )
+
     def to_numpy(self) -> Self:
         """Return the match with NumPy arrays, copied from the GPU if they are there."""
         return self.to_device("cpu")
@@ -203,9 +235,11 @@ class Match:
         }
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the files of :data:`FILES` into a folder, each under a temporary name first.
+        """Write the files of :data:`FILES` into a folder, all in one step.
 
-        Everything but the timings in ``report.json`` is the same, byte for byte, for the same input and settings.
+        Whenever the process is killed, the folder holds the earlier results or these, whole
+        (:mod:`scotopic.io.replacement`). Everything but the timings in ``report.json`` is the same, byte for byte, for
+        the same input and settings.
 
         Raises :class:`OutputError` if the folder cannot be written or already holds results.
 
@@ -214,26 +248,32 @@ class Match:
         folder
             Created if it is missing.
         overwrite
-            Replace results that are already there.
+            Replace results that are already there: all files that their ``report.json`` lists.
         """
+        target = claim_folder(folder, FILES, overwrite)
+        with replaced_files(target, listed_files(target)) as stage:
+            self.write_files(stage)
+        return target
+
+    def write_files(self, folder: Path) -> None:
+        """Write the files of :data:`FILES` into an existing folder, one after the other."""
         from scotopic.preview import as_picture, draw_preview
 
         if is_on_gpu(self.reason):
-            return self.to_numpy().save(folder, overwrite=overwrite)
-        target = claim_folder(folder, FILES, overwrite)
+            self.to_numpy().write_files(folder)
+            return
         for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
-            write_disparity(target / f"{name}.pfm", values)
-        write_pfm(target / "confidence.pfm", self.confidence)
-        write_png(target / "boundaries.png", as_picture(self.left_boundaries))
-        write_png(target / "colors.png", as_picture(self.left_colors))
-        write_png(target / "preview.png", draw_preview(self))
+            write_disparity(folder / f"{name}.pfm", values)
+        write_pfm(folder / "confidence.pfm", self.confidence)
+        write_png(folder / "boundaries.png", as_picture(self.left_boundaries))
+        write_png(folder / "colors.png", as_picture(self.left_colors))
+        write_png(folder / "preview.png", draw_preview(self))
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
         if self.completed is not None:
             arrays["completed"] = self.completed
-        write_npz(target / "match.npz", {"settings": json.dumps(self.settings.as_dict()), **arrays}, FORMAT)
-        with atomic_path(target / "report.json") as path:
-            path.write_text(json.dumps(self.report(), indent=2) + "\n")
-        return target
+        write_npz(folder / "match.npz", {"settings": json.dumps(self.settings.as_dict()), **arrays}, FORMAT)
+        with atomic_path(folder / "report.json") as path:
+            path.write_text(json.dumps({**self.report(), "files": list(FILES)}, indent=2) + "\n")
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
@@ -257,6 +297,17 @@ class Match:
                 arrays[old.replace("colours", "colors")] = arrays.pop(old)
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
+
+
+def listed_files(folder: Path) -> list[str]:
+    """Return the files that the results in a folder consist of, as their ``report.json`` lists them."""
+    try:
+        found = json.loads((folder / "report.json").read_text())["files"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # there is none, or it is of something else
+        return []
+    names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    plain = [name for name in names if name == os.path.basename(name) and not name.startswith(".")]
+    return [name for name in plain if "\0" not in name and os.path.isfile(folder / name)]
 
 
 def _renamed(value: Map, old: str, new: str) -> Map:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scotopic.app import work
 from scotopic.app.session import Session
 from scotopic.app.work import REASONS, as_png
+from scotopic.depth import Calibration
 from scotopic.preview import match_colors
 from scotopic.result import Reason
 
@@ -69,12 +70,16 @@ def viewer_state(session: Session) -> dict[str, Any]:
         "height": height,
         "ends": [f"{end:.1f} px" for end in match_colors(outcome.match, outcome.truth)],
         "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present],
-        "focal": outcome.calibration.fx,
-        "geometry": (
-            f"focal length {outcome.calibration.fx:.0f} px, baseline {outcome.calibration.baseline:.3g} m "
-            f"({outcome.calibration.source.split(':')[0].split(',')[0]})"
-        ),
+        "focal": float(width) if outcome.calibration is None else outcome.calibration.fx,
+        "geometry": _geometry(outcome.calibration),
     }
+
+
+def _geometry(calibration: Calibration | None) -> str:
+    if calibration is None:
+        return "without scale: there is no calibration, so depth is relative and is not written to files"
+    source = calibration.source.split(":")[0].split(",")[0]
+    return f"focal length {calibration.fx:.0f} px, baseline {calibration.baseline:.3g} m ({source})"
 
 
 def files(session: Session) -> str:
@@ -85,6 +90,8 @@ def files(session: Session) -> str:
         for name, about in work.available_files(session).items()
     )
     note = "Files are written when you click, with the threshold as it is set now."
+    if work.result_of(session).calibration is None:
+        note += " Depth in meters and points need a calibration: drop one, and they appear here."
     return f'<div class="sc-files">{"".join(links)}</div><p class="sc-note">{note}</p>'
 
 

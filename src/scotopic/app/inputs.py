@@ -57,8 +57,8 @@ class Request:
     preset: str = "best"
     min_disparity: int | None = None  #: start and end of the search range, px; ``None`` for the method's default
     max_disparity: int | None = None
-    focal_length: float | None = None  #: px, for pairs without a calibration file; ``None`` for the width of the image
-    baseline: float = 0.1  #: meters, for pairs without a calibration file
+    focal_length: float | None = None  #: px, for pairs without a calibration file; without it no depth in meters
+    baseline: float | None = None  #: meters, likewise
     unit: str | None = None  #: of the calibration's baseline, if its file does not say
     rectify_first: bool = False  #: rectify own images with their calibration
 
@@ -70,9 +70,11 @@ class Pair:
     left: NDArray[Any]
     right: NDArray[Any]
     truth: Map | None
-    calibration: Calibration
+    calibration: Calibration | None
     about: dict[str, Any]
     warnings: tuple[str, ...] = ()
+    views: tuple[View, ...] = ()
+    is_rectified: bool = False
 
 
 # --- uploads --------------------------------------------------------------------------------------------------------
@@ -238,27 +240,41 @@ def _own_pair(session: Session, request: Request) -> Pair:
     left, right = (session.views[side].pixels for side in SIDES)
     names = " and ".join(f"{side} image {session.views[side].name!r}" for side in SIDES)
     check_pair(as_image(left, "left"), as_image(right, "right"), patch_size=1, names=names)
-    calibration = _find_calibration(session, request, *session.views["left"].size)
+    calibration = find_calibration(session, request, *session.views["left"].size)
     if request.rectify_first:
+        if calibration is None or not session.calibration_files:
+            raise SettingsError("To rectify the pair, drop a calibration file with both cameras.")
         left, right, calibration = rectify(left, right, calibration)
     checked = check_rectified(left, right, min_disparity=request.min_disparity or 0)
     about = {
         "pair": [session.views[side].name for side in SIDES],
-        "calibration": {**calibration.as_dict(), "rectified_by_scotopic": request.rectify_first},
+        "calibration": describe_calibration(calibration, request.rectify_first),
         "pair_check": checked.as_dict(),
     }
-    return Pair(left, right, None, calibration, about, tuple(checked.warnings))
+    views = tuple(session.views[side] for side in SIDES)
+    return Pair(left, right, None, calibration, about, tuple(checked.warnings), views, request.rectify_first)
 
 
-def _find_calibration(session: Session, request: Request, width: int, height: int) -> Calibration:
-    """Return the uploaded calibration, or one assumed from the form, which its source then says."""
+def describe_calibration(calibration: Calibration | None, is_rectified: bool) -> dict[str, Any] | None:
+    """Return what the report says about the calibration of a visitor's own pair."""
+    return None if calibration is None else {**calibration.as_dict(), "rectified_by_scotopic": is_rectified}
+
+
+def find_calibration(session: Session, request: Request, width: int, height: int) -> Calibration | None:
+    """Return the calibration of the visitor's own pair: the uploaded one, or what the form says; ``None`` without one.
+
+    Nothing is assumed: a depth in meters from a made-up focal length or baseline would be made up too. Raises
+    InputError if the uploaded file cannot be used, SettingsError if the form has one of the two numbers only.
+    """
     if not session.calibration_files:
-        if request.rectify_first:
-            raise SettingsError("To rectify the pair, drop a calibration file with both cameras.")
-        focal = float(request.focal_length or width)
+        focal, baseline = request.focal_length, request.baseline
+        if focal is None and baseline is None:
+            return None
+        if focal is None or baseline is None:
+            raise SettingsError("Depth needs both the focal length and the baseline. Give the other one too, or none.")
         return Calibration(
-            fx=focal, fy=focal, cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=request.baseline, width=width,
-            height=height, source="assumed: focal length and baseline as given on the page, principal point centered",
+            fx=focal, fy=focal, cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=baseline, width=width,
+            height=height, source="as given on the page: focal length and baseline; principal point taken as centered",
         )  # fmt: skip
     folder = session.working_folder()
     # Under names of ours: a visitor's name is a label, never part of a path.

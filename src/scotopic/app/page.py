@@ -65,8 +65,8 @@ class _Form:
             self.unit = gr.Radio([FROM_FILE, "m", "cm", "mm"], value=FROM_FILE, label="Unit of the baseline")
             self.rectify = gr.Checkbox(label="Rectify the pair first (needs both cameras)")
             with gr.Row():
-                self.focal = _number(0, label="Focal length, px", info="0: the image's width", minimum=0)
-                self.baseline = _number(0.1, label="Baseline, m", info="without a file", minimum=0, step=0.01)
+                self.focal = _number(None, label="Focal length, px", info="without a file", minimum=0)
+                self.baseline = _number(None, label="Baseline, m", info="without a file", minimum=0, step=0.01)
         self.noise = gr.Radio([SIMULATE, RECORDED], value=SIMULATE, label="Noise", elem_id="noise")
         with gr.Group() as self.darkness:
             self.photons = _slider(0.5, 20, 2, step=0.5, label="Photons per pixel at white", elem_id="photons")
@@ -138,9 +138,13 @@ class _Behavior:
         for side, drop in (("left", form.left), ("right", form.right)):
             receive = self._receiver(side)
             drop.upload(receive, [form.source, drop], [drop, form.views, form.status], preprocess=False, **at_once)
+        recalibrated = [form.status, results.viewer, results.cloud, results.files]
         form.calibration.upload(
-            self._receive_calibration, form.calibration, [form.calibration, form.status], preprocess=False, **at_once
-        )
+            self._receive_calibration, [form.calibration, *form.values], [form.calibration, *recalibrated],
+            preprocess=False, **at_once,
+        )  # fmt: skip
+        for part in (form.unit, form.focal, form.baseline):
+            part.change(self._recalibrate, form.values, recalibrated, trigger_mode="always_last", **at_once)
 
         # Many may wait for the one worker, so that each can see whether anybody still waits for it.
         queue: dict[str, Any] = {"concurrency_limit": _WAITING_JOBS, "concurrency_id": "matcher"}
@@ -195,13 +199,32 @@ class _Behavior:
 
         return receive
 
-    def _receive_calibration(self, payload: Any, request: gr.Request) -> list[Any]:
+    def _receive_calibration(self, request: gr.Request, payload: Any, *values: Any) -> list[Any]:
         try:
             paths = inputs.find_uploads(payload, self._sessions.uploads)
             names = inputs.receive_calibration(self._of(request), paths)
-            return [None, html.status(f"Calibration {names} will be used.")]
         except Exception as error:
-            return [None, html.problem(error)]
+            return [None, html.problem(error), *3 * [gr.skip()]]
+        return [None, *self._use_calibration(self._of(request), values, f"Calibration {names}")]
+
+    def _recalibrate(self, request: gr.Request, *values: Any) -> list[Any]:
+        session = self._of(request)
+        if session.outcome is None or not session.outcome.views:  # nothing to say before there is a result
+            return 4 * [gr.skip()]
+        return self._use_calibration(session, values, "The calibration")
+
+    def _use_calibration(self, session: Session, values: Sequence[Any], title: str) -> list[Any]:
+        """Use a new calibration for the result that is shown, or say that it is for the next match."""
+        try:
+            if not work.recalibrate(session, _make_request(values)):
+                return [html.status(f"{title} will be used when you match."), *3 * [gr.skip()]]
+            note = f"{title} is used: depth and points of the result are computed anew."
+            if session.outcome is not None and session.outcome.calibration is None:
+                note = "There is no calibration, so the result has no depth in meters."
+            state = html.viewer_state(session)
+            return [html.status(note, kind="done"), state, state, html.files(session)]
+        except Exception as error:
+            return [html.problem(error), *3 * [gr.skip()]]
 
     # --- the matcher ---
 
@@ -290,7 +313,7 @@ def _make_request(values: Sequence[Any]) -> inputs.Request:
         min_disparity=None if first is None else int(first),
         max_disparity=None if last is None else int(last),
         focal_length=float(focal) if focal else None,
-        baseline=0.1 if baseline is None else float(baseline),
+        baseline=float(baseline) if baseline else None,
         unit=None if unit == FROM_FILE else unit,
         rectify_first=bool(rectify),
     )

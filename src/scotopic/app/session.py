@@ -92,9 +92,11 @@ class Outcome:
 
     match: Match  #: with the method's own mask
     truth: Map | None  #: true disparity, px, if known
-    calibration: Calibration  #: of the images as they were matched
+    calibration: Calibration | None  #: of the images as they were matched; without one there is no depth in meters
     about: dict[str, Any]  #: what ``report.json`` says besides: noise, calibration, the check of the pair
     warnings: tuple[str, ...] = ()  #: about the pair, for the visitor
+    views: tuple[View, ...] = ()  #: the visitor's own, as they were uploaded
+    is_rectified: bool = False  #: whether we have rectified them, so that another calibration needs another match
 
 
 @dataclass(eq=False)

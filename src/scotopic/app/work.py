@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.api import match
-from scotopic.app.inputs import Request, prepare_pair
+from scotopic.app.inputs import SIDES, Request, describe_calibration, find_calibration, prepare_pair
 from scotopic.app.session import Job, Limits, Outcome, Session
 from scotopic.colormap import NO_VALUE, Color, Rgb, as_rgb, color_scale, colorize, dim_gray
-from scotopic.depth import PointCloud, depth_from_disparity, point_cloud
-from scotopic.errors import InputError, ScotopicError, SettingsError
+from scotopic.depth import Calibration, PointCloud, depth_from_disparity, point_cloud
+from scotopic.errors import InputError, PairWarning, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.images import encoded
 from scotopic.pipelines import stage_names
-from scotopic.preview import as_picture, draw_preview, draw_structure, match_colors, reasons_in_words
+from scotopic.preview import as_picture, draw_point_colors, draw_preview, draw_structure, match_colors, reasons_in_words
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, make_settings
@@ -47,6 +48,7 @@ REASONS: dict[Reason, tuple[str, Color]] = {
     Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
     Reason.OCCLUDED: ("hidden from the other view", (142, 78, 148)),
     Reason.SATURATED: ("too bright to tell", (232, 224, 200)),
+    Reason.MASKED: ("masked in the input", (120, 120, 120)),
 }
 
 
@@ -75,10 +77,31 @@ def run(session: Session, request: Request, job: Job, limits: Limits, progress: 
     search = {"min_disparity": request.min_disparity, "max_disparity": request.max_disparity}
     settings = make_settings(request.preset, **{name: end for name, end in search.items() if end is not None})
     job.stages = stage_names(settings)
-    found = match(pair.left, pair.right, settings, progress=warmed(watched, "auto"))
-    outcome = Outcome(found, pair.truth, pair.calibration, pair.about, pair.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PairWarning)  # the page shows what prepare_pair found
+        found = match(pair.left, pair.right, settings, progress=warmed(watched, "auto"))
+    known = pair.truth, pair.calibration, pair.about, pair.warnings, pair.views, pair.is_rectified
+    outcome = Outcome(found, *known)
     session.keep(outcome)
     return outcome
+
+
+def recalibrate(session: Session, request: Request) -> bool:
+    """Use the calibration that is there now for the session's result; return whether that could be done.
+
+    It cannot if there is no result, the result is not of the views that are there now, or the calibration rectifies
+    them: then they have to be matched (again). Raises ScotopicError if the calibration cannot be used.
+    """
+    outcome = session.outcome
+    if outcome is None or not outcome.views or outcome.is_rectified or request.rectify_first:
+        return False
+    if any(session.views.get(side) is not view for side, view in zip(SIDES, outcome.views, strict=True)):
+        return False
+    calibration = find_calibration(session, request, *outcome.views[0].size)
+    about = {**outcome.about, "calibration": describe_calibration(calibration, False)}
+    session.outcome = replace(outcome, calibration=calibration, about=about)
+    session.version += 1
+    return True
 
 
 # --- exploring ------------------------------------------------------------------------------------------------------
@@ -115,7 +138,7 @@ def _reasons(
     """Return the reasons of (a part of) a match at another threshold."""
     # With the preset best, confidence alone decides, and the reasons only say what was wrong with a pixel.
     confidence_decides = isinstance(found.settings, EvidenceMatchingSettings)
-    candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | confidence_decides
+    candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | (confidence_decides & (reason != Reason.MASKED))
     confident = confidence >= np.float32(threshold)
     hidden = np.where(reason == Reason.OK, np.uint8(Reason.AMBIGUOUS), reason)
     return np.where(candidate, np.where(confident, np.uint8(Reason.OK), hidden), reason).astype(np.uint8)
@@ -181,9 +204,11 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
     reason = Reason(int(_reasons(found.reason[at], found.confidence[at], session.threshold, found)[0, 0]))
     parts = [f"({int(x)}, {int(y)})"]
     if reason == Reason.OK and math.isfinite(value):
-        here = outcome.calibration.cropped(int(x), int(y), 1, 1)
-        depth = float(depth_from_disparity(found.disparity_all[at], here)[0, 0])
-        parts += [f"disparity {value:.2f} px", f"depth {depth:.3g} m" if math.isfinite(depth) else "no depth"]
+        parts.append(f"disparity {value:.2f} px")
+        if outcome.calibration is not None:
+            here = outcome.calibration.cropped(int(x), int(y), 1, 1)
+            depth = float(depth_from_disparity(found.disparity_all[at], here)[0, 0])
+            parts.append(f"depth {depth:.3g} m" if math.isfinite(depth) else "no depth")
     else:
         parts.append(f"no disparity: {REASONS[reason][0]}")
     parts.append(f"confidence {float(found.confidence[at][0, 0]):.2f}")
@@ -206,8 +231,16 @@ def points(session: Session) -> tuple[NDArray[np.float32], NDArray[np.uint8], in
 
 
 def _make_cloud(outcome: Outcome) -> PointCloud:
-    """Return the points of a result in the colors of its structure: the image itself is mostly noise."""
-    return point_cloud(outcome.match, outcome.calibration, as_rgb(draw_structure(outcome.match, boundaries=False)))
+    """Return the points of a result in the colors of its structure: the image itself is mostly noise.
+
+    Without a calibration they have a shape, as a camera with a focal length of one image width would see it, but no
+    scale; this is for the eye alone, and never written to a file.
+    """
+    height, width = outcome.match.disparity.shape
+    calibration = outcome.calibration or Calibration(
+        fx=float(width), fy=float(width), cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=1.0
+    )
+    return point_cloud(outcome.match, calibration, draw_point_colors(outcome.match))
 
 
 # --- pictures, no larger than a screen -------------------------------------------------------------------------------
@@ -293,8 +326,12 @@ def _rows(name: str, disparity: NDArray[np.float32], outcome: Outcome) -> list[R
 def available_files(session: Session) -> dict[str, str]:
     """Return the files of the session's result that can be downloaded, by name, with a description."""
     searched = _search_range(result_of(session))
-    fits_png = searched.min_disparity >= 0 and (searched.max_disparity or 0) <= 256
-    files = {name: about for name, (about, _) in _FILES.items() if fits_png or name != "disparity.png"}
+    left_out = set[str]()
+    if searched.min_disparity < 0 or (searched.max_disparity or 0) > 256:
+        left_out.add("disparity.png")
+    if result_of(session).calibration is None:
+        left_out.update(_METRIC_FILES)
+    files = {name: about for name, (about, _) in _FILES.items() if name not in left_out}
     return {**files, "all.zip": "all of these, and match.npz"}
 
 
@@ -334,21 +371,24 @@ def _write_disparity(path: Path, outcome: Outcome) -> None:
     write_disparity(path, outcome.match.disparity)
 
 
+def _write_depth(path: Path, outcome: Outcome) -> None:
+    assert outcome.calibration is not None
+    write_disparity(path, depth_from_disparity(outcome.match.disparity, outcome.calibration))
+
+
 def _write_submission(path: Path, outcome: Outcome) -> None:
     found, seconds = outcome.match, sum(outcome.match.timings.values())
     _zip(write_submission(path.with_suffix(""), "scotopic", found.disparity_all, found.disparity, seconds), path)
 
 
+_METRIC_FILES = ("depth.pfm", "points.ply")  # which need a calibration
 _FILES: dict[str, tuple[str, Callable[[Path, Outcome], object]]] = {
     "disparity.pfm": ("disparity, PFM", _write_disparity),
     "disparity.png": ("disparity, KITTI 16-bit PNG", _write_disparity),
     "disparity.tiff": ("disparity, 32-bit TIFF", _write_disparity),
     "disparity.npz": ("disparity, NumPy", _write_disparity),
     "confidence.pfm": ("confidence, PFM", lambda path, outcome: write_pfm(path, outcome.match.confidence)),
-    "depth.pfm": (
-        "depth in meters, PFM",
-        lambda path, outcome: write_disparity(path, depth_from_disparity(outcome.match.disparity, outcome.calibration)),
-    ),
+    "depth.pfm": ("depth in meters, PFM", _write_depth),
     "points.ply": ("colored points, binary PLY", lambda path, outcome: _make_cloud(outcome).save(path, overwrite=True)),
     "preview.png": (
         "the result at a glance", lambda path, outcome: write_png(path, draw_preview(outcome.match, outcome.truth))

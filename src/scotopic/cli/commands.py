@@ -26,11 +26,11 @@ from scotopic.demo import render_scene
 from scotopic.errors import DeviceError, SettingsError
 from scotopic.evaluation.metrics import score
 from scotopic.inputs import check_pair, check_size
-from scotopic.io import as_image, atomic_path, write_pfm, write_png
+from scotopic.io import as_image, atomic_path, replaced_files, write_pfm, write_png
 from scotopic.pipelines.junction_matching import JUNCTIONS
 from scotopic.preview import as_picture, draw_junctions, draw_preview
 from scotopic.progress import Stopwatch
-from scotopic.result import FILES
+from scotopic.result import FILES, listed_files
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.settings import PRESETS, Settings, make_settings
 from scotopic.warmup import cache_folders, warm_up, warmed
@@ -82,11 +82,11 @@ def junctions(
             "settings": dataclasses.asdict(settings),
             "timings_seconds": clock.timings,
         }
-        with display.stage("saving"):
-            write_png(folder / "boundaries.png", as_picture(field.boundary_map))
-            write_png(folder / "colors.png", as_picture(field.color_map))
-            write_png(folder / "preview.png", draw_junctions(pixels, field))
-            with atomic_path(folder / "junctions.npz") as path, path.open("wb") as file:
+        with display.stage("saving"), replaced_files(folder) as stage:
+            write_png(stage / "boundaries.png", as_picture(field.boundary_map))
+            write_png(stage / "colors.png", as_picture(field.color_map))
+            write_png(stage / "preview.png", draw_junctions(pixels, field))
+            with atomic_path(stage / "junctions.npz") as path, path.open("wb") as file:
                 np.savez_compressed(
                     file,
                     parameters=field.parameters,
@@ -94,7 +94,7 @@ def junctions(
                     color_map=field.color_map,
                     settings=json.dumps(dataclasses.asdict(field.settings)),
                 )
-            write_json(folder / "report.json", summary)
+            write_json(stage / "report.json", summary)
     done = f"{columns} x {rows} junctions in {clock.timings[JUNCTIONS.name]:.1f} s"
     text = [done, f"results in {folder}, see {folder / 'preview.png'}"]
     print_result({**summary, "folder": str(folder), "files": list(JUNCTION_FILES)}, text, quiet, as_json)
@@ -119,8 +119,9 @@ def simulate(
         files = {"left": str(left), "right": str(right)}
         noise = {"photons": photons, "read_noise": read_noise, "seed": seed}
         summary = {**_describe_image(clean[0]), **files, **noise}
-        save_pair(folder, *noisy)
-        write_json(folder / "report.json", summary)
+        with replaced_files(folder) as stage:
+            save_pair(stage, *noisy)
+            write_json(stage / "report.json", summary)
     text = [f"{photons:g} photons per pixel at white, read noise {read_noise:g}, seed {seed}", f"results in {folder}"]
     print_result({**summary, "folder": str(folder), "files": list(SIMULATION_FILES)}, text, quiet, as_json)
 
@@ -175,12 +176,12 @@ def demo(
         with display.stage("scoring"):
             scores = [score(result.disparity, scene.disparity_left, window) for window in (19, 1)]
             found = [score_as_dict(each) for each in scores]
-        with display.stage("saving"):
-            result.save(folder, overwrite=overwrite)
-            write_png(folder / "preview.png", draw_preview(result, truth=scene.disparity_left))
-            save_pair(folder, *noisy)
-            write_pfm(folder / "truth.pfm", scene.disparity_left)
-            write_json(folder / "scores.json", {"scores": found})
+        with display.stage("saving"), replaced_files(folder, listed_files(folder)) as stage:
+            result.write_files(stage)
+            write_png(stage / "preview.png", draw_preview(result, truth=scene.disparity_left))
+            save_pair(stage, *noisy)
+            write_pfm(stage / "truth.pfm", scene.disparity_left)
+            write_json(stage / "scores.json", {"scores": found})
     summary = {
         **result.report(),
         "photons": PHOTONS,

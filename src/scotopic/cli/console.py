@@ -16,6 +16,7 @@ from rich.table import Table
 
 from scotopic.errors import OutputError, SettingsError
 from scotopic.io import atomic_path, claim_folder
+from scotopic.io.replacement import UNFINISHED
 
 
 class _Bars:
@@ -96,8 +97,11 @@ def results_folder(folder: Path, names: Sequence[str], overwrite: bool, inputs: 
     The folder is created if it is missing. Raises OutputError as :func:`~scotopic.io.claim_folder` does, and if one of
     the inputs would be replaced, whatever the user allows.
     """
+    inputs = list(inputs)
     for name in names:
         refuse_inputs(folder / name, inputs)
+    for source in inputs:  # what is in this folder is removed when new results are written
+        refuse_inputs(folder / UNFINISHED, [source, *source.parents])
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
         yield claim_folder(folder, names, overwrite)
@@ -111,9 +115,17 @@ def results_folder(folder: Path, names: Sequence[str], overwrite: bool, inputs: 
 def refuse_inputs(target: Path, inputs: Iterable[Path]) -> None:
     """Raise :class:`OutputError` if writing ``target`` would replace one of the inputs."""
     for source in inputs:
+        if is_input(target, [source]):
+            raise OutputError(f"Writing {str(target)!r} would replace the input {str(source)!r}. Choose another.")
+
+
+def is_input(target: Path, inputs: Iterable[Path]) -> bool:
+    """Whether a file or folder is one of the inputs."""
+    for source in inputs:
         with suppress(OSError, ValueError):
             if os.path.samefile(target, source):
-                raise OutputError(f"Writing {str(target)!r} would replace the input {str(source)!r}. Choose another.")
+                return True
+    return False
 
 
 @contextmanager

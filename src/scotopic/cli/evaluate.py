@@ -25,6 +25,8 @@ Region = NDArray[np.bool_]
 DEFAULT_WINDOWS = (19, 1)
 COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a map with a confidence is scored
 CURVE_POINTS = 100
+_LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
+_OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,13 @@ def evaluate(
             metavar="S[,S]", help="Disparity of a PNG is value / S, 0 unknown; 256 by default; or one S for PRED, GT."
         ),
     ] = None,
+    truth_in_window: Annotated[
+        bool,
+        typer.Option(
+            "--truth-in-window",
+            help="Also score pixels without truth of their own, by the truth in their window, as the paper does.",
+        ),
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -73,7 +82,13 @@ def evaluate(
         with display.stage("reading"):
             answers, true, inside = _read_maps(prediction, truth, confidence, region, scales)
         with display.stage("scoring"):
-            evaluations = [_evaluate(answers, true, inside, each, limits) for each in windows]
+            evaluations = [_evaluate(answers, true, inside, each, limits, not truth_in_window) for each in windows]
+    if not quiet and _looks_like_depth(answers.disparity, true):
+        typer.echo(
+            f"warning: where the truth is larger, {str(prediction)!r} is smaller. One of the two looks like a depth; "
+            "both must be disparities in px.",
+            err=True,
+        )
     height, width = true.shape
     summary = {
         "prediction": str(prediction),
@@ -82,20 +97,27 @@ def evaluate(
         "region": None if region is None else str(region),
         "width": width,
         "height": height,
+        "scored_pixels": "with truth in the window" if truth_in_window else "with truth of their own",
         "scores": [_as_dict(each) for each in evaluations],
     }
-    text = _as_text(evaluations, area="image" if region is None else "region")
+    text = _as_text(evaluations, "image" if region is None else "region", summary["scored_pixels"])
     print_result(summary, text, quiet, as_json)
 
 
-def _evaluate(answers: Answers, truth: Map, region: Region | None, window: int, limits: list[float]) -> _Evaluation:
-    own = score(answers.disparity, truth, window, limits, region)
-    edges = error_by_edge_distance(answers.disparity, truth, window, thresholds=limits, region=region)
+def _evaluate(
+    answers: Answers, truth: Map, region: Region | None, window: int, limits: list[float], own_truth: bool
+) -> _Evaluation:
+    own = score(answers.disparity, truth, window, limits, region, own_truth=own_truth)
+    edges = error_by_edge_distance(answers.disparity, truth, window, limits, region, own_truth=own_truth)
     if answers.confidence is None:
         return _Evaluation(own, edges, {}, None)
     kept = {share: at_coverage(answers.dense, answers.confidence, share / 100) for share in COVERAGES}
-    most_confident = {share: score(each, truth, window, limits, region) for share, each in kept.items()}
-    curve = risk_coverage(answers.dense, answers.confidence, truth, window, limits, region, CURVE_POINTS)
+    most_confident = {
+        share: score(each, truth, window, limits, region, own_truth=own_truth) for share, each in kept.items()
+    }
+    curve = risk_coverage(
+        answers.dense, answers.confidence, truth, window, limits, region, CURVE_POINTS, own_truth=own_truth
+    )
     return _Evaluation(own, edges, most_confident, curve)
 
 
@@ -117,6 +139,16 @@ def _read_maps(
         inside = _read_region(region)
         check_size(region, inside, prediction, answers.disparity)
     return answers, true, inside
+
+
+def _looks_like_depth(disparity: Map, truth: Map) -> bool:
+    """Whether one map falls where the other rises, as depth does where disparity rises: by the ranks of the values."""
+    known = np.flatnonzero(np.isfinite(disparity) & np.isfinite(truth))
+    known = known[:: max(len(known) // _MOST_RANKED, 1)]
+    if len(known) < _LEAST_RANKED:
+        return False
+    first, second = (each.flat[known].argsort(kind="stable").argsort(kind="stable") for each in (disparity, truth))
+    return bool(np.corrcoef(first, second)[0, 1] < _OPPOSITE)
 
 
 def _read_region(path: Path) -> Region:
@@ -202,11 +234,12 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _as_text(evaluations: Sequence[_Evaluation], area: str) -> list[str | Table]:
+def _as_text(evaluations: Sequence[_Evaluation], area: str, scored: str) -> list[str | Table]:
     curves = [each.curve for each in evaluations if each.curve is not None]
     return [
         _error_table(evaluations),
-        f"px, and percent of the scored pixels; coverage: percent of all pixels of the {area} with a disparity",
+        f"px, and percent of the scored pixels, those {scored}; coverage: percent of all pixels of the {area} with a "
+        "disparity",
         _middlebury_table([each.own for each in evaluations]),
         "percent of the pixels with truth, as Middlebury counts: total = bad or without a disparity (invalid)",
         *(

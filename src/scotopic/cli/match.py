@@ -1,6 +1,9 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
+import os
+import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +12,24 @@ import typer
 
 from scotopic.api import match as match_pair
 from scotopic.cli import options
-from scotopic.cli.console import StageDisplay, limited_threads, print_result, refuse_inputs, results_folder, write_json
+from scotopic.cli.console import (
+    StageDisplay,
+    is_input,
+    limited_threads,
+    print_result,
+    refuse_inputs,
+    results_folder,
+    write_json,
+)
 from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
 from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.inputs import check_pair
-from scotopic.io import claim_file, image_title, write_disparity, write_submission
+from scotopic.io import atomic_path, claim_file, image_title, replaced_files, write_disparity, write_submission
 from scotopic.io.disparity import submission_files
 from scotopic.levels import find_levels
-from scotopic.preview import reasons_in_words
-from scotopic.result import FILES, Match
+from scotopic.preview import draw_point_colors, reasons_in_words
+from scotopic.result import FILES, Match, listed_files
 from scotopic.sensor import read_recording
 from scotopic.settings import Settings
 from scotopic.warmup import warmed
@@ -80,10 +91,13 @@ def match(
     files += [name for each in formats for name in FORMATS[each]]
     inputs = [left, right, *calib]
     with results_folder(out, files, overwrite, inputs=inputs) as folder, limited_threads(threads):
-        points_path = ply_file or (folder / POINTS_FILE if ply else None)
+        points_path, points_inside = (folder / POINTS_FILE if ply else None), True
         if ply_file is not None:
             refuse_inputs(ply_file, inputs)
-            claim_file(ply_file, overwrite)
+            points_path, points_inside = claim_file(ply_file, overwrite), os.path.samefile(ply_file.parent, folder)
+            if points_inside and ply_file.name in files:
+                raise SettingsError(f"--ply-file {ply_file} is the name of another result. Choose another name.")
+            files += [ply_file.name] if points_inside else []
         recordings = []
         for path, side in ((left, "left"), (right, "right")):
             response = "srgb" if linearize else None
@@ -114,20 +128,29 @@ def match(
             for each in recordings:
                 each.assumed["levels"] = found
         with StageDisplay(quiet) as display:
-            result = match_pair(
-                *views, settings, device, fill=fill_with, normalize=not are_given, progress=warmed(display, device)
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PairWarning)  # it was said above
+                result = match_pair(
+                    *views, settings, device, fill=fill_with, normalize=not are_given, progress=warmed(display, device)
+                )
             with display.stage("saving"):
-                result.save(folder, overwrite=overwrite)
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
-                report = {**result.report(), **recorded, "pair_check": checked.as_dict()}
+                report = {**result.report(), **recorded, "pair_check": checked.as_dict(), "files": files}
                 if calibration is not None:
                     report["calibration"] = {**calibration.as_dict(), "rectified_by_scotopic": rectify_first}
-                _save_formats(folder, result, formats)
-                if is_filled:
-                    write_disparity(folder / FILLED_FILE, result.filled)
-                text = _save_depth(folder, result, calibration, points_path)
-                write_json(folder / "report.json", report)
+                earlier = [name for name in listed_files(folder) if not is_input(folder / name, inputs)]
+                with (
+                    # Points for elsewhere are complete before the folder changes, and get their name after it.
+                    nullcontext() if points_inside or points_path is None else atomic_path(points_path) as aside,
+                    replaced_files(folder, earlier) as stage,
+                ):
+                    result.write_files(stage)
+                    _save_formats(stage, result, formats)
+                    if is_filled:
+                        write_disparity(stage / FILLED_FILE, result.filled)
+                    points_at = aside or (stage / points_path.name if points_path else None)
+                    text = _save_depth(stage, result, calibration, points_at, points_path)
+                    write_json(stage / "report.json", report)
     written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
     text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
     print_result({**report, **written}, text, quiet, as_json)
@@ -155,11 +178,11 @@ def _check_formats(formats: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _warn(warnings: Sequence[str], is_rectified: bool) -> None:
-    """Warn if the pair looks unrectified or swapped."""
-    for each in warnings:
+def _warn(found: Sequence[str], is_rectified: bool) -> None:
+    """Warn if the pair looks unrectified or swapped, or is one image."""
+    for each in found:
         typer.echo(f"warning: {each}", err=True)
-    if any("swapped" not in each for each in warnings) and not is_rectified:
+    if any("unrectified" in each or "rotated" in each for each in found) and not is_rectified:
         typer.echo("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.", err=True)
 
 
@@ -172,8 +195,10 @@ def _save_formats(folder: Path, result: Match, formats: Sequence[str]) -> None:
             write_disparity(folder / FORMATS[each][0], result.disparity)
 
 
-def _save_depth(folder: Path, result: Match, calibration: Calibration | None, points_path: Path | None) -> list[str]:
-    """Write depth, its uncertainty and the points; return what to print about them."""
+def _save_depth(
+    folder: Path, result: Match, calibration: Calibration | None, points_at: Path | None, points_path: Path | None
+) -> list[str]:
+    """Write depth, its uncertainty and the points, which will be at ``points_path``; return what to print of them."""
     if calibration is None:
         return []
     depth = depth_from_disparity(result.disparity, calibration)
@@ -182,8 +207,8 @@ def _save_depth(folder: Path, result: Match, calibration: Calibration | None, po
         write_disparity(folder / name, values)  # infinite where there is none
     known = depth[np.isfinite(depth)]
     text = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []
-    if points_path is not None:
-        cloud = point_cloud(result, calibration)
-        cloud.save(points_path, overwrite=True)  # whether it may be replaced was checked before the work began
+    if points_at is not None:
+        cloud = point_cloud(result, calibration, draw_point_colors(result))
+        cloud.save(points_at, overwrite=True)  # whether it may be replaced was checked before the work began
         text.append(f"{len(cloud)} points in {points_path}")
     return text

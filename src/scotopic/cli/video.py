@@ -14,9 +14,11 @@ import typer
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options
+from scotopic.depth.rectification import PairCheck, check_rectified
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
 from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
+from scotopic.io.replacement import Replacement
 from scotopic.io.video import CODECS, VideoWriter, video_file
 from scotopic.preview import draw_side_by_side, searched_colors
 from scotopic.result import Match
@@ -79,12 +81,16 @@ def video(
             matcher = Matcher(settings, pairs.shape, device)
             if matcher.device == "cpu":
                 warm_up(display)
+            checked = check_rectified(*pairs.first, min_disparity=settings.matching.min_disparity)
+        if not quiet:
+            for each in checked.warnings:
+                typer.echo(f"warning: {each}", err=True)
         rate, rate_source = _choose_rate(fps, pairs, quiet)
         height, width, _ = pairs.shape
-        results = _Results(folder, maps, pairs, matcher, rate_source)
+        results = _Results(folder, maps, pairs, matcher, rate_source, checked)
         with (
             results.reported(quiet),
-            video_file(folder / "video", (2 * width, height), rate) as film,
+            video_file(results.place / "video", (2 * width, height), rate) as film,
             console.CountDisplay(quiet, _LINE_SECONDS) as count_display,
             closing(matcher.run(pairs)) as matches,
         ):
@@ -94,16 +100,28 @@ def video(
                 count_display(results.count, pairs.total, f"pairs, {results.rate:.3g} per second")
     report = results.report(None)
     done = f"{results.count} pairs, {results.rate:.3g} per second; coverage {100 * report['mean_coverage']:.1f} %"
-    text = [done, f"results in {folder}, see {film.path}"]
+    text = [done, f"results in {folder}, see {folder / film.path.name}"]
     console.print_result({**report, "folder": str(folder)}, text, quiet, as_json)
 
 
 class _Results:
-    """Writes the frames and their maps as they come, and the report at the end, however the run ends."""
+    """Writes the frames and their maps as they come, and the report at the end, however the run ends.
 
-    def __init__(self, folder: Path, maps: str, pairs: StereoFrames, matcher: Matcher, rate_source: str) -> None:
+    Where there are results of an earlier run, the new ones are written beside them, to `place`, and take their place in
+    one step when the run is complete.
+    """
+
+    def __init__(
+        self, folder: Path, maps: str, pairs: StereoFrames, matcher: Matcher, rate_source: str, checked: PairCheck
+    ) -> None:
         self._folder, self._maps, self._pairs, self._matcher = folder, maps, pairs, matcher
-        self._rate_source = rate_source
+        self._rate_source, self._checked = rate_source, checked
+        self._earlier = [name for name in VIDEO_FILES if os.path.lexists(folder / name)]
+        self._earlier += [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)]
+        self._replacement = Replacement(folder) if self._earlier else None
+        self.place = folder if self._replacement is None else self._replacement.stage
+        if self._replacement is not None and maps != "none":
+            (self.place / FRAMES).mkdir()
         self._savers = ThreadPoolExecutor(_SAVERS, "scotopic-maps")  # compressing takes longer than matching on a GPU
         self._pending: deque[tuple[dict[str, Any], Future[None]]] = deque()
         self._saved: list[dict[str, Any]] = []
@@ -124,8 +142,6 @@ class _Results:
     def add(self, match: Match) -> None:
         """Write the match of the next pair."""
         number = self._pairs.start + self.count
-        if self.count == 0:
-            self._remove_earlier()
         kept = match.confidence[match.mask]
         record = {
             "frame": number,
@@ -135,7 +151,7 @@ class _Results:
             "mean_confidence_kept": float(kept.mean()) if kept.size else None,
             "seconds": sum(match.timings.values()),
         }
-        arguments = self._folder / FRAMES, number, self._maps, match.disparity, match.confidence, match.reason
+        arguments = self.place / FRAMES, number, self._maps, match.disparity, match.confidence, match.reason
         self._pending.append((record, self._savers.submit(write_frame_maps, *arguments)))
         self._wait_for_savers(2 * _SAVERS)
         assert self.film is not None
@@ -144,27 +160,39 @@ class _Results:
 
     @contextmanager
     def reported(self, quiet: bool) -> Iterator[None]:
-        """Write the report after the block; if the block fails, also say what was finished before."""
+        """Write the report after the block, and replace earlier results; if it fails, say what was finished before."""
         try:
             yield
             self._wait_for_savers(0)
+            console.write_json(self.place / "report.json", self.report(None))
+            if self._replacement is not None:
+                self._replacement.finish(self._earlier)
         except BaseException as error:
             while self._pending:
                 with suppress(OutputError):
                     self._wait_for_savers(len(self._pending) - 1)
-            if not self._saved:
-                raise
-            with suppress(OutputError):
-                console.write_json(self._folder / "report.json", self.report(error))
-            finished = f"The {len(self._saved)} pairs matched until then are in {str(self._folder)!r}."
-            if isinstance(error, ScotopicError):
+            finished = self._leave(error)
+            if finished and isinstance(error, ScotopicError):
                 raise type(error)(f"{error} {finished}") from error
-            if not quiet:
+            if finished and not quiet:
                 typer.echo(finished, err=True)
             raise
         finally:
             self._savers.shutdown()
-        console.write_json(self._folder / "report.json", self.report(None))
+
+    def _leave(self, error: BaseException) -> str:
+        """Keep what was finished before an error, and return where it is."""
+        kept = ""
+        if self._replacement is not None and self._replacement.is_done:
+            return f"The new results in {str(self._folder)!r} are complete."
+        if self._saved:
+            with suppress(OutputError):
+                console.write_json(self.place / "report.json", self.report(error))
+            kept = f"The {len(self._saved)} pairs matched until then are in {str(self.place)!r}."
+        if self._replacement is None:
+            return kept
+        self._replacement.keep() if kept else self._replacement.drop()
+        return f"The earlier results in {str(self._folder)!r} are unchanged. {kept}".strip()
 
     def report(self, error: BaseException | None) -> dict[str, Any]:
         """Return the content of ``report.json``."""
@@ -190,6 +218,7 @@ class _Results:
                 "values as recorded, over the format's full scale; no linearization, no rotation by metadata",
                 f"{self.film.fps:g} frames per second: {self._rate_source}",
             ],
+            "pair_check": self._checked.as_dict(),  # of the first pair
             "start": pairs.start,
             "pairs": len(self._saved),
             "pairs_expected": pairs.total,
@@ -214,15 +243,6 @@ class _Results:
             record, saved = self._pending.popleft()
             saved.result()
             self._saved.append(record)
-
-    def _remove_earlier(self) -> None:
-        """Remove the results of an earlier run, which --overwrite allows: those of two videos must not mix."""
-        for name in (*VIDEO_FILES, *(f"{FRAMES}/{name}" for name in frame_map_files(self._folder / FRAMES))):
-            try:
-                (self._folder / name).unlink(missing_ok=True)
-            except OSError as error:
-                path = str(self._folder / name)
-                raise OutputError(f"Cannot replace {path!r}: {error.strerror}. Choose another folder.") from error
 
 
 def _choose_rate(given: float | None, pairs: StereoFrames, quiet: bool) -> tuple[float, str]:

@@ -13,6 +13,9 @@ time and measures how far the result moves. There is no result if it moves too f
 ``e`` is in units of its own noise, so the sum over ``n`` unrelated blocks varies like ``sqrt(n)``.
 """
 
+import filecmp
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +34,8 @@ _REACH = 10  # rows searched up and down, px of the shrunken image
 _ACROSS = 0.28  # columns searched either way, as a share of the width; Middlebury's widest search is 0.26
 _SIGMAS = (2.0, 3.0)  # of the finer Gaussian of a band, px; the coarser one has four times that
 _BLOCKS = ((48, 96), (96, 64))  # rows, columns; wide ones find the disparity, tall ones the row
+_SMALL = (180, 270)  # rows, columns; below this too few of those blocks fit, and smaller ones are taken
+_SMALL_BLOCKS = ((24, 48), (48, 32))
 _WORKING_WIDTH = 640  # larger images are shrunk by a whole factor to about this: cheaper, and binning lowers noise
 _PARTS = 4  # the jackknife leaves out one of 4 x 4 parts of the image
 _MOST_Z = 8.0  # higher values are cut off, so that no block outvotes the others
@@ -38,11 +43,18 @@ _MOST_Z = 8.0  # higher values are cut off, so that no block outvotes the others
 _OFFSET_LIMIT = 0.75  # px; rectified pairs of Middlebury are off by up to 0.67
 _TILT_LIMIT = 1.5  # px from the left edge to the right one
 _SURE = 3.0  # standard errors
+_SURE_OF_SMALL = 4.0  # the same in small images; two-photon pairs of 128 x 96 px that are right reach 3.2
 _SURE_OF_ORDER = 2.5  # standard errors; a pair in the right order lies as far on the other side
 # Times sqrt(blocks): noise reaches 3, unrelated images 6.5, real scenes at photon level 2 begin at 12.
 _LEAST_PEAK = 8.0
 _LEAST_ERROR = 0.1  # px; no estimate is better than that, whatever the jackknife gives
 _SWAP_MARGIN = 2  # px of disparity about 0 that are evidence for neither order of the views
+
+
+SAME_IMAGE = (
+    "The two views are the same image: every pixel is equal, which no two cameras record. Check that the right view "
+    "was not given, or saved, as a copy of the left."
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,19 @@ class PairCheck:
         return {**numbers, "swapped": self.swapped, "warnings": list(self.warnings)}
 
 
+def is_same_image(left: Any, right: Any) -> bool:
+    """Return whether two paths lead to equal files, or two arrays are equal in every pixel and not of one color."""
+    if isinstance(left, str | os.PathLike) and isinstance(right, str | os.PathLike):
+        with suppress(OSError, ValueError):
+            return os.path.samefile(left, right) or (
+                os.path.getsize(left) == os.path.getsize(right) and filecmp.cmp(left, right, shallow=False)
+            )
+        return False
+    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or left.shape != right.shape:
+        return False
+    return left.size > 0 and bool((left == right).all()) and bool((left != left.flat[0]).any())
+
+
 def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> PairCheck:
     """Check whether a pair is rectified and in the right order; warn only if it is not, beyond doubt.
 
@@ -102,6 +127,8 @@ def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> Pai
         left_size, right_size = (f"{view.shape[1]} x {view.shape[0]}" for view in views)
         raise InputError(f"The views differ in size: left is {left_size}, right is {right_size}. Rectify or crop them.")
     factor = max(1, round(views[0].shape[1] / _WORKING_WIDTH))
+    if np.array_equal(*views) and np.ptp(views[0]) > 0:
+        return PairCheck(np.nan, np.nan, np.nan, np.nan, None, (SAME_IMAGE,))
     evidence = _collect_evidence(*(_shrink(view, factor) for view in views))
     nothing = PairCheck(np.nan, np.nan, np.nan, np.nan, None, ())
     if evidence is None:
@@ -111,12 +138,14 @@ def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> Pai
         return nothing
     offset, offset_error = _jackknife(_peak, evidence.rows, evidence.parts)
     offset_error = max(offset_error, _least_error(total))
-    tilt, tilt_error = _tilt(evidence, evidence.columns < 0.5)
+    # In small images a half has so few parts that the jackknife takes its error for smaller than it is.
+    tilt, tilt_error = (np.nan, np.nan) if evidence.is_small else _tilt(evidence, evidence.columns < 0.5)
     swapped = _is_swapped(evidence) if min_disparity >= 0 else None
     offset, offset_error, tilt, tilt_error = (factor * each for each in (offset, offset_error, tilt, tilt_error))
     if not offset_error < _REACH * factor / 4:  # the parts contradict each other: there is no result
         offset, tilt = np.nan, np.nan
-    warnings = _warnings(offset, offset_error, tilt, tilt_error, swapped, _REACH * factor)
+    sure = _SURE_OF_SMALL if evidence.is_small else _SURE
+    warnings = _warnings(offset, offset_error, tilt, tilt_error, swapped, _REACH * factor, sure)
     return PairCheck(float(offset), float(offset_error), float(tilt), float(tilt_error), swapped, warnings)
 
 
@@ -128,6 +157,7 @@ class _Evidence:
     orders: Floats  # blocks x bands x 2 x (2 reach + 1): likelihoods of disparities above and below 0
     columns: Floats  # blocks; where across the image, 0..1
     parts: NDArray[np.intp]  # blocks; which part of the image
+    is_small: bool  # whether the image is so small that the blocks are, too
 
 
 def _collect_evidence(left: Image, right: Image) -> _Evidence | None:
@@ -140,7 +170,8 @@ def _collect_evidence(left: Image, right: Image) -> _Evidence | None:
         [cv2.GaussianBlur(view, (0, 0), sigma) - cv2.GaussianBlur(view, (0, 0), 4 * sigma) for view in (left, right)]
         for sigma in _SIGMAS
     ]
-    for tall, wide in _BLOCKS:
+    is_small = height < _SMALL[0] or width < _SMALL[1]
+    for tall, wide in _SMALL_BLOCKS if is_small else _BLOCKS:
         for y in range(_REACH, height - tall - _REACH + 1, tall // 2):
             for x in range(0, width - wide + 1, wide // 2):
                 first, last = max(0, x - reach), min(width, x + wide + reach)
@@ -157,7 +188,7 @@ def _collect_evidence(left: Image, right: Image) -> _Evidence | None:
                 parts.append(int(down * _PARTS) * _PARTS + int(across * _PARTS))
     if len(set(parts)) < _PARTS:  # the image is too small
         return None
-    return _Evidence(np.array(rows), np.array(orders), np.array(columns), np.array(parts))
+    return _Evidence(np.array(rows), np.array(orders), np.array(columns), np.array(parts), is_small)
 
 
 def _match_block(cv2: Any, block: Image, region: Image, disparity: NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -224,7 +255,7 @@ def _is_swapped(evidence: _Evidence) -> bool | None:
 
 
 def _warnings(
-    offset: float, offset_error: float, tilt: float, tilt_error: float, swapped: bool | None, reach: float
+    offset: float, offset_error: float, tilt: float, tilt_error: float, swapped: bool | None, reach: float, sure: float
 ) -> tuple[str, ...]:
     warnings = []
     if swapped:
@@ -232,7 +263,7 @@ def _warnings(
             "The pair looks swapped: objects lie farther right in the right view than in the left, but x_right = x_left"
             " - d with d >= 0. Exchange the two images, or search negative disparities with min_disparity."
         )
-    if abs(offset) > max(_OFFSET_LIMIT, _SURE * offset_error):
+    if abs(offset) > max(_OFFSET_LIMIT, sure * offset_error):
         least = "at least " if abs(offset) >= reach - 1 else ""
         warnings.append(
             f"The pair looks unrectified: the right view lies {least}{abs(offset):.1f} px "

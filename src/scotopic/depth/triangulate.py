@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scotopic.depth.calibration import Calibration
 from scotopic.errors import InputError
 from scotopic.io import as_image, claim_file, write_ply
+from scotopic.io.masks import masked_to_nan
 from scotopic.subpixel import nearest_pixel
 
 Map = NDArray[np.float32]
@@ -128,7 +129,7 @@ def _box_sum(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:
 
 def _shifts(disparity: NDArray[np.floating], calibration: Calibration) -> NDArray[np.float64]:
     """Return ``d + doffs``, NaN where no depth follows from it."""
-    values = np.asarray(disparity)
+    values = np.asarray(masked_to_nan(disparity))
     if values.ndim != 2 or values.dtype.kind not in "fiu":
         raise InputError(
             f"The disparity has shape {values.shape} and type {values.dtype}. Pass one map of numbers, H x W."
@@ -152,7 +153,7 @@ class Matched(Protocol):
     @property
     def confidence(self) -> NDArray[np.float32]: ...
     @property
-    def left_image(self) -> NDArray[np.float32]: ...
+    def left_colors(self) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +193,9 @@ def point_cloud(
     calibration
         Of the images as they were matched.
     image
-        An image of the left view for the colors, such as a brighter one: an array or a path. By default the left view
-        itself. Gray becomes equal red, green and blue.
+        An image of the left view for the colors, such as a brighter one or ``match.left_image``: an array or a path. By
+        default ``match.left_colors``, the denoised left view: the image itself is mostly noise. Gray becomes equal red,
+        green and blue.
     max_depth
         Leave out points that are farther, in meters: they scatter, and viewers zoom out to show them all.
     min_confidence
@@ -212,7 +214,7 @@ def point_cloud(
     if hasattr(match, "to_numpy"):  # a match of tensors on a GPU
         match = match.to_numpy()
     points = points_from_disparity(match.disparity, calibration)
-    picture = match.left_image if image is None else as_image(image, "color")
+    picture = match.left_colors if image is None else as_image(image, "color")
     if picture.shape[:2] != points.shape[:2]:
         raise InputError(
             f"The color image is {picture.shape[1]} x {picture.shape[0]} px, the left view {points.shape[1]} x "

@@ -12,6 +12,7 @@ A folder stands for the ``match.npz`` in it.
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,14 @@ from scotopic.io import read_image, read_npz
 from scotopic.io.disparity import KITTI_SCALE
 
 Map = NDArray[np.float64]
+
+_OTHER_MAPS = {
+    "depth": "a depth map in meters",
+    "depth_uncertainty": "the uncertainty of a depth map",
+    "confidence": "a confidence map",
+    "reason": "a map of reasons",
+    "boundaries": "a boundary map",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,7 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
     :class:`InputError` if the file cannot be read or holds no such map.
     """
     file = path / "match.npz" if os.path.isdir(path) else path
+    _refuse_other_maps(file)
     if file.suffix.lower() == ".npz":
         return _from_arrays(read_npz(file), file)
     image = read_image(file)
@@ -56,6 +66,16 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
             )
         disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or KITTI_SCALE))
     return Answers(disparity, disparity, None)
+
+
+def _refuse_other_maps(file: Path) -> None:
+    """Raise :class:`InputError` for the other maps that scotopic writes: a PFM does not say what its numbers are."""
+    kind = _OTHER_MAPS.get(re.sub(r"^[0-9]{6,}-", "", file.stem.lower()))
+    if kind is not None:
+        raise InputError(
+            f"{str(file)!r} is named like {kind}, but a disparity map in px is needed. Give disparity.pfm or the "
+            "folder of the results; or rename the file if it does hold disparity."
+        )
 
 
 def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.metrics import as_region, check_thresholds, window_error
+from scotopic.evaluation.metrics import as_region, check_thresholds, scored_error
+from scotopic.io.masks import masked_to_nan
 
 Values = NDArray[np.float64]
 
@@ -106,6 +107,8 @@ def risk_coverage(
     thresholds: Sequence[float] = (1, 3, 5),
     region: NDArray[np.bool_] | None = None,
     points: int = 200,
+    *,
+    own_truth: bool = False,
 ) -> Curve:
     """Return the error of a method from its most certain pixel alone to all of its answers.
 
@@ -121,7 +124,7 @@ def risk_coverage(
         ``H x W`` disparity in px wherever the method has any answer, not finite elsewhere.
     confidence
         ``H x W``, higher is more certain, in any unit. An answer with unknown confidence (NaN) comes last.
-    truth, window, thresholds, region
+    truth, window, thresholds, region, own_truth
         As for :func:`~scotopic.evaluation.metrics.score`.
     points
         The most points to keep, their coverage rising with the square of their number, since sparse methods are
@@ -136,10 +139,10 @@ def risk_coverage(
     check_thresholds(thresholds)
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 1:
         raise SettingsError(f"The number of points must be 1 or more, not {points!r}. The default is 200.")
-    error = window_error(dense, truth, window)
+    error = scored_error(dense, truth, window, own_truth)
     inside = as_region(region, error.shape)
     certainty = _as_certainty(confidence, error.shape)
-    answered = inside & np.isfinite(np.asarray(dense, np.float64))
+    answered = inside & np.isfinite(np.asarray(masked_to_nan(dense), np.float64))
     error, certainty = error[answered], certainty[answered]
     # Equals by error, so that sums are taken in one order wherever the pixels lie; unknown errors come last.
     order = np.lexsort((error, -certainty))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.io.masks import masked_to_nan
 
 Map = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -26,8 +27,8 @@ EDGE_BINS = (0.0, 2.0, 4.0, 8.0, 16.0)  #: px of distance to an edge at which ea
 class Score:
     """How good a disparity map is, and how much of the image it covers.
 
-    A pixel is *scored* where it is predicted and has valid truth in the window. With a region, everything is about the
-    pixels of the region.
+    A pixel is *scored* where it is predicted and has valid truth in the window, or with ``own_truth`` at the pixel
+    itself. With a region, everything is about the pixels of the region.
 
     Attributes
     ----------
@@ -47,7 +48,8 @@ class Score:
     a50, a90, a99 : float
         Percentiles of the error in px, interpolated linearly.
     truth_pixels : int
-        Number of pixels with valid truth in the window, predicted or not: what follows is a percentage of these.
+        Number of pixels with valid truth in the window (or of their own), predicted or not: what follows is a
+        percentage of these.
     invalid : float
         Middlebury's convention for sparse maps: percentage without a prediction.
     bad_of_truth : dict of float to float
@@ -94,7 +96,7 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     Parameters
     ----------
     prediction : ndarray
-        ``H x W`` disparity in px, NaN where there is none.
+        ``H x W`` disparity in px, NaN (or masked) where there is none.
     truth : ndarray
         ``H x W`` true disparity in px, NaN where it is unknown. Infinity, the mark of PFM files, counts as unknown.
     window : int
@@ -136,6 +138,8 @@ def score(
     window: int = 19,
     thresholds: Sequence[float] = (1, 3, 5),
     region: NDArray[np.bool_] | None = None,
+    *,
+    own_truth: bool = False,
 ) -> Score:
     """Score a disparity map by the window metric: EPE, Bad-K and, inseparable from them, coverage.
 
@@ -155,6 +159,11 @@ def score(
     region : ndarray of bool, optional
         ``H x W``, the pixels to score, for example those that both views see. Everything, coverage too, is then about
         them alone; the window may still find its truth beside the region. All pixels by default.
+    own_truth : bool
+        Score only pixels with truth of their own. Then every window scores the same pixels, and the error falls as the
+        window grows. By default, as in the paper, a pixel is scored if there is truth anywhere in its window: a larger
+        window scores more pixels, and where truth is sparse these are judged by the truth of other surfaces, so that
+        W = 19 can come out worse than W = 1.
 
     Returns
     -------
@@ -171,9 +180,17 @@ def score(
     {1: 100.0, 3: 50.0, 5: 50.0}
     """
     check_thresholds(thresholds)
-    error = window_error(prediction, truth, window)
+    error = scored_error(prediction, truth, window, own_truth)
     inside = as_region(region, error.shape)
-    return _summarize(error, *_where_known(prediction, truth, window), inside, window, thresholds)
+    return _summarize(error, *_where_known(prediction, truth, window, own_truth), inside, window, thresholds)
+
+
+def scored_error(prediction: NDArray[Any], truth: NDArray[Any], window: int, own_truth: bool) -> Map:
+    """Return :func:`window_error` at the pixels that count, NaN elsewhere; `own_truth` as for :func:`score`."""
+    error = window_error(prediction, truth, window)
+    if own_truth:
+        error[~np.isfinite(np.asarray(masked_to_nan(truth), np.float64))] = np.nan
+    return error
 
 
 def edge_distance(truth: NDArray[Any]) -> Map:
@@ -201,15 +218,17 @@ def error_by_edge_distance(
     window: int = 1,
     thresholds: Sequence[float] = (1, 3, 5),
     region: NDArray[np.bool_] | None = None,
+    *,
+    own_truth: bool = False,
 ) -> list[EdgeBin]:
     """Score pixels near the edges of the true disparity separately from those far from them; see :func:`score`.
 
     The coverage of a bin is the share of its pixels that have a prediction, NaN in an empty bin.
     """
     check_thresholds(thresholds)
-    error = window_error(prediction, truth, window)
+    error = scored_error(prediction, truth, window, own_truth)
     inside = as_region(region, error.shape)
-    known = _where_known(prediction, truth, window)
+    known = _where_known(prediction, truth, window, own_truth)
     distance = edge_distance(truth)
     found = []
     for low, high in zip(EDGE_BINS, (*EDGE_BINS[1:], math.inf), strict=True):
@@ -268,14 +287,16 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else math.nan
 
 
-def _where_known(prediction: NDArray[Any], truth: NDArray[Any], window: int) -> tuple[Mask, Mask]:
-    """Where there is a prediction, and where there is truth in the window."""
+def _where_known(prediction: NDArray[Any], truth: NDArray[Any], window: int, own_truth: bool) -> tuple[Mask, Mask]:
+    """Where there is a prediction, and where there is truth: at the pixel itself, or in its window."""
     import cv2
 
-    known = np.isfinite(np.asarray(truth, np.float64))
+    predicted, known = (np.isfinite(np.asarray(masked_to_nan(each), np.float64)) for each in (prediction, truth))
+    if own_truth:
+        return predicted, known
     side = 2 * min(_half(window), max(known.shape)) + 1
     near = np.asarray(cv2.dilate(known.astype(np.uint8), np.ones((side, side), np.uint8))) > 0
-    return np.isfinite(np.asarray(prediction, np.float64)), near
+    return predicted, near
 
 
 def _half(window: int) -> int:
@@ -287,7 +308,7 @@ def _half(window: int) -> int:
 
 def _as_maps(prediction: NDArray[Any], truth: NDArray[Any]) -> tuple[Map, Map]:
     """Both maps as float64 with every unknown value NaN; copies, never the caller's own."""
-    predicted, true = (np.array(each, np.float64, order="C") for each in (prediction, truth))
+    predicted, true = (np.array(masked_to_nan(each), np.float64, order="C") for each in (prediction, truth))
     if predicted.ndim != 2 or predicted.shape != true.shape or predicted.size == 0:
         raise InputError(
             f"Prediction and truth must be two maps H x W of one size, but have shapes {predicted.shape} and "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scotopic.errors import OutputError
 from scotopic.io.input_file import explain
+from scotopic.io.replacement import flush, settle
 
 
 @contextmanager
@@ -40,10 +41,10 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     try:
         yield temporary
-        _flush(temporary, os.O_RDWR)
+        flush(temporary, os.O_RDWR)
         os.replace(temporary, final)
         with suppress(OSError):  # some systems cannot flush folders; the file itself is safe by then
-            _flush(final.parent, os.O_RDONLY)
+            flush(final.parent, os.O_RDONLY)
     except OSError as error:
         raise OutputError(
             f"Writing {shown} failed: {explain(error)}. Free some space or choose another folder."
@@ -57,7 +58,8 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
     """Make sure that files called `names` can be written in `folder`, before anything expensive is computed.
 
     The folder is created, with its parents, if it is missing; it is returned. With `overwrite`, existing files of these
-    names may be replaced later; nothing is removed here. Other files in the folder are left alone.
+    names may be replaced later; nothing is removed here. Other files in the folder are left alone. What a process has
+    left that was killed while it replaced results is tidied up (:mod:`scotopic.io.replacement`).
 
     Raises :class:`OutputError` if `folder` is a file, cannot be created or written, or already holds one of `names` and
     `overwrite` is False; or one of `names` is a folder.
@@ -71,6 +73,7 @@ def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite
         # Trying is the only sure test: permission bits say nothing about read-only disks, or about root.
         with tempfile.TemporaryFile(dir=path):
             pass
+        settle(path)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise OutputError(
             f"Cannot write to the folder {shown}: {explain(error)}. Change its permissions or choose another one."
@@ -98,12 +101,3 @@ def claim_file(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         raise OutputError(f"Cannot write {str(target)!r}: there is no folder {str(target.parent)!r}. Create it first.")
     claim_folder(target.parent, (target.name,), overwrite)
     return target
-
-
-def _flush(path: Path, mode: int) -> None:
-    """Ask the system to put a file, or the names in a folder, on the disk itself."""
-    descriptor = os.open(path, mode)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

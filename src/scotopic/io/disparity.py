@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path, claim_folder
 from scotopic.io.images import read_image, write_png
+from scotopic.io.masks import masked_to_nan
 from scotopic.io.npz import read_npz, write_npz
 from scotopic.io.pfm import write_pfm
+from scotopic.io.replacement import replaced_files
 
 Map = NDArray[np.float32]
 
@@ -39,6 +41,8 @@ KITTI_SCALE = 256.0  #: stored 16-bit value over px
 
 def write_disparity(path: str | os.PathLike[str], disparity: NDArray[np.floating]) -> None:
     """Write a disparity map, ``H x W`` px, NaN where there is none, in the format that the suffix of the file tells.
+
+    What is masked in a masked array is unknown.
 
     Raises :class:`InputError` if the array is not such a map, the format cannot hold its values, or the suffix is
     unknown. Raises :class:`OutputError` if the file cannot be written.
@@ -96,7 +100,7 @@ def read_tiff(path: str | os.PathLike[str]) -> Map:
 
 def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]:
     """Return an array that is to be stored as a map, or raise :class:`InputError` if it is not floats, ``H x W``."""
-    array = np.asarray(values)
+    array = np.asarray(masked_to_nan(values))
     if array.ndim != 2 or array.dtype.kind != "f" or array.size == 0:
         raise InputError(
             f"An array of shape {array.shape} and type {array.dtype} cannot be stored as {os.fspath(path)!r}. A map is "
@@ -211,8 +215,8 @@ def write_submission(
     if not (math.isfinite(seconds) and seconds >= 0):
         raise InputError(f"The submission {name!r} cannot have taken {seconds} seconds.")
     target = claim_folder(folder, names, overwrite)
-    for file, values in zip(names, (dense, sparse), strict=False):
-        write_disparity(target / file, np.asarray(values, np.float32))
-    with atomic_path(target / names[2]) as temporary:
-        temporary.write_text(f"{seconds:.6g}\n")
+    with replaced_files(target) as stage:
+        for file, values in zip(names, (dense, sparse), strict=False):
+            write_disparity(stage / file, np.asarray(values, np.float32))
+        (stage / names[2]).write_text(f"{seconds:.6g}\n")
     return target

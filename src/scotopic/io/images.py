@@ -12,6 +12,7 @@ from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.headers import PNG_SIGNATURE, image_sizes, jpeg_segments
 from scotopic.io.input_file import check_memory, open_input, read_input_file
+from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.io.pfm import read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
@@ -123,7 +124,7 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
     source : str, path or array
         A file for :func:`read_image`, or an array ``H x W`` or ``H x W x C`` with C = 1 or 3. uint8 is divided by 255,
         uint16 by 65535, bool becomes 0 and 1, floats are taken as they are. They may overshoot [0, 1] a little, as
-        noise does.
+        noise does. Masked pixels of a masked array are filled from their neighbors (:mod:`scotopic.io.masks`).
     name : str
         How an error message names the image: "left", "right", or its path.
     """
@@ -137,12 +138,15 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
     else:
         array = _as_array(source, title)
     _check_shape(array, title)
+    mask = pixel_mask(source)
     full_scale = _FULL_SCALES.get(array.dtype.str[1:])
     if full_scale is None:
         raise InputError(
             f"{title} has values of type {array.dtype}. Convert them to uint8, uint16, bool, or floats divided by "
             "their full scale."
         )
+    if mask is not None:
+        array = fill_masked(array, mask)
     if array.dtype.kind == "f":
         _check_values(array, title)
     image = array.astype(np.float32) / np.float32(full_scale)

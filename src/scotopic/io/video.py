@@ -1,11 +1,12 @@
 """Videos by OpenCV: read frame by frame as recorded, and written so that they play."""
 
 import itertools
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +53,27 @@ class VideoFile:
         counts_its_frames = head[4:8] == b"ftyp" or (head[:4], head[8:]) == (b"RIFF", b"AVI ")  # MP4, MOV and AVI do
         self.slack = 0 if self.total is None or counts_its_frames else max(1, self.total // 100)
         self.fps = rate if 0 < rate < 10_000 else None
+        self._is_cut = is_cut_short(path)
 
     def read(self, start: int) -> Iterator[Picture]:
-        """Yield the frames from number ``start`` on. Those before are decoded too: seeking is not exact."""
+        """Yield the frames from number ``start`` on. Those before are decoded too: seeking is not exact.
+
+        Raises :class:`InputError` at a frame that cannot be decoded. In a file that is cut short that is also the last
+        frame that can: decoders fill up what is missing of it, with gray or with the frame before.
+        """
+        if not self._is_cut:
+            yield from self._decode(start)
+            return
+        held: Picture | None = None
+        number = start
+        for frame in self._decode(start):
+            if held is not None:
+                yield held
+                number += 1
+            held = frame
+        raise self._broken(number, start)
+
+    def _decode(self, start: int) -> Iterator[Picture]:
         import cv2
 
         for number in itertools.count():
@@ -67,13 +86,18 @@ class VideoFile:
             if not there and number >= (1 if self.total is None else self.total - self.slack):
                 return
             if not done:
-                fewer = f", or pass count={number - start} to take the frames before it" if number > start else ""
-                raise InputError(
-                    f"Frame {number} of {self.title} cannot be read. The file announces {self.total or 'at least 1'} "
-                    f"frames, so it is broken or cut short. Fetch it again{fewer}."
-                ) from cause
+                if self._is_cut:
+                    return
+                raise self._broken(number, start) from cause
             if frame is not None:
                 yield np.ascontiguousarray(frame[:, :, ::-1])  # OpenCV has blue first
+
+    def _broken(self, number: int, start: int) -> InputError:
+        fewer = f", or pass count={number - start} to take the frames before it" if number > start else ""
+        return InputError(
+            f"Frame {number} of {self.title} cannot be read. The file announces {self.total or 'at least 1'} frames, "
+            f"so it is broken or cut short. Fetch it again{fewer}."
+        )
 
     def name(self, number: int) -> None:
         """Return ``None``: a frame of a video has no file of its own."""
@@ -81,6 +105,74 @@ class VideoFile:
     def close(self) -> None:
         """Close the file."""
         self._capture.release()
+
+
+def is_cut_short(path: Path) -> bool:
+    """Return whether a file of a known container (AVI, MP4, MOV, Matroska, WebM) has fewer bytes than it announces."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(12)
+        if head[:4] == b"RIFF":  # AVI; files above 1 GiB go on with further parts
+            return _riff_end(file, size) > size
+        if head[4:8] in _FIRST_BOXES:
+            return _boxes_end(file, size) > size
+        if head[:4] == _EBML:
+            return _segment_end(file) > size
+    return False
+
+
+_FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
+
+
+def _riff_end(file: BinaryIO, size: int) -> int:
+    end = 0
+    while end + 12 <= size:
+        file.seek(end)
+        name, length = struct.unpack("<4sI", file.read(8))
+        if name != b"RIFF":
+            return end  # something else after the video
+        end += 8 + length
+    return end
+
+
+def _boxes_end(file: BinaryIO, size: int) -> int:
+    """Return where the last box of an MP4 or MOV file ends: four bytes of length, four of type, content."""
+    end = 0
+    while end + 8 <= size:
+        file.seek(end)
+        length, _ = struct.unpack(">I4s", file.read(8))
+        if length == 1:
+            length = int.from_bytes(file.read(8), "big")
+        if length == 0:  # to the end of the file
+            return size
+        if length < 8:
+            return end
+        end += length
+    return end if end >= size else size + 1  # less than the head of a box is left
+
+
+def _segment_end(file: BinaryIO) -> int:
+    """Return where the segment of a Matroska file ends, which holds all frames; 0 if it does not say."""
+    file.seek(4)
+    start, header = _variable_length(file)
+    if header is None:
+        return 0
+    file.seek(start + header)
+    if file.read(4) != _SEGMENT:
+        return 0
+    start, length = _variable_length(file)
+    return 0 if length is None else start + length
+
+
+def _variable_length(file: BinaryIO) -> tuple[int, int | None]:
+    """Read a length of EBML; return where the content begins, and the length, ``None`` if it is not known."""
+    first = file.read(1)
+    count = 9 - first[0].bit_length() if first and first[0] else 0  # leading zeros say how many bytes it has
+    if count == 0:
+        return file.tell(), None
+    value = int.from_bytes(bytes([first[0] & (0xFF >> count)]) + file.read(count - 1), "big")
+    return file.tell(), None if value == (1 << (7 * count)) - 1 else value
 
 
 def _open_capture(path: Path) -> Any:

@@ -36,6 +36,7 @@ class Reason(IntEnum):
     AMBIGUOUS = 5  #: confidence below ``min_confidence``
     OCCLUDED = 6  #: the views disagree, and something nearer hides the pixel from the right view
     SATURATED = 7  #: confidence below ``min_confidence`` where the left image is white
+    MASKED = 8  #: the pixel, or its partner in the right view, is masked in the input
 
 
 @dataclass(frozen=True, eq=False)

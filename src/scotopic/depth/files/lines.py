@@ -17,6 +17,8 @@ _NUMBER_LIMIT = 60  # characters
 _LARGEST = 1e12  # beyond all calibrations, and so small that products of a few of them are still numbers
 # Not all that float() takes: "1_000", "nan", "infinity" and other scripts' digits are mistakes here.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# A last word that could have been longer: 19 of 193.001, m of mm. A bracket or a mark of the end could not.
+_CAN_GO_ON = re.compile(r"[\w.+-]$", re.ASCII)
 # No portable rig is wider; a "baseline" of 6 or 120 is in centimeters, millimeters or chessboard squares.
 _WIDEST_BASELINE = 2.0  # m
 _DOFFS_TOLERANCE = 0.01  # px; Middlebury's files give three digits
@@ -46,6 +48,13 @@ class TextFile:
         for number, line in enumerate(file.lines, 1):
             if len(line) > _LINE_LIMIT:
                 raise file.error("This line is too long for a calibration file.", number)
+        last = file.lines[-1]  # after the last line break: nothing, in a whole file
+        if _CAN_GO_ON.search(last.split("#", 1)[0]):
+            raise file.error(
+                f"The file ends with {last[-20:]!r} and no line break, so it may be cut short inside a number. If it "
+                "is whole, end its last line with a line break.",
+                len(file.lines),
+            )
         return file
 
     def error(self, message: str, line: int | None = None) -> InputError:

@@ -1,0 +1,127 @@
+"""Masked arrays: what is masked gets no disparity and says so, and does not disturb what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scotopic
+from scotopic.cv import StereoScotopic
+from scotopic.depth import Calibration, depth_from_disparity
+from scotopic.io import as_image, read_disparity, write_disparity
+from scotopic.io.masks import fill_masked, pixel_mask
+from scotopic.result import Match, Reason
+
+SETTINGS: dict[str, Any] = {"preset": "fast", "device": "cpu", "max_disparity": 16}
+SHIFT = 6  # px of disparity of the whole scene
+
+
+def shifted_pair() -> tuple[np.ndarray, np.ndarray]:
+    """A pair of bars whose disparity is SHIFT everywhere, gray, in [0, 1]."""
+    columns = np.arange(96 + SHIFT)
+    rows = np.arange(64)[:, None]
+    scene = 0.5 + 0.4 * np.sign(np.sin(columns / 5) * np.sin(rows / 7 + columns / 30))
+    return scene[:, :96].astype(np.float32), scene[:, SHIFT : 96 + SHIFT].astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Match:
+    return scotopic.match(*shifted_pair(), **SETTINGS)
+
+
+def test_masked_pixels_of_the_left_view_are_given_that_reason() -> None:
+    left, right = shifted_pair()
+    mask = np.zeros(left.shape, bool)
+    mask[20:40, 30:60] = True
+    hidden = left.copy()
+    hidden[mask] = np.nan  # whatever lies under the mask
+
+    found = scotopic.match(np.ma.masked_array(hidden, mask), right, **SETTINGS)
+
+    np.testing.assert_array_equal(found.reason == Reason.MASKED, mask)
+    assert np.isnan(found.disparity[mask]).all()
+    assert (found.confidence[mask] == 0).all()
+    assert found.report()["reasons"]["masked"] == mask.mean()
+
+
+def test_pixels_whose_partner_is_masked_lose_their_disparity() -> None:
+    left, right = shifted_pair()
+    mask = np.zeros(right.shape, bool)
+    mask[10:50, 50] = True
+
+    found = scotopic.match(left, np.ma.masked_array(right, mask), **SETTINGS)
+
+    rows, columns = np.nonzero(found.reason == Reason.MASKED)
+    assert len(rows) > 5
+    assert ((rows >= 10) & (rows < 50)).all()
+    partner = np.floor(columns - found.disparity_all[rows, columns] + 0.5)  # x_right = x_left - d, nearest pixel
+    assert (partner == 50).all()
+
+
+def test_hot_pixels_that_are_masked_do_not_spoil_the_rest(plain: Match) -> None:
+    left, right = shifted_pair()
+    hot = np.random.default_rng(0).random(left.shape) < 0.01
+    bright = np.where(hot, np.float32(2.0), left)
+
+    masked = scotopic.match(np.ma.masked_array(bright, hot), right, **SETTINGS)
+
+    assert masked.coverage > plain.coverage / 2
+    assert np.median(np.abs(masked.disparity[masked.mask] - SHIFT)) < 1
+    assert (masked.reason[hot] == Reason.MASKED).all()
+
+
+def test_every_way_in_honors_the_mask() -> None:
+    left, right = (np.repeat(view[..., None], 3, axis=2) for view in shifted_pair())
+    mask = np.zeros(left.shape, bool)
+    mask[20:30, 30:50, 1] = True  # one channel is enough
+    masked, expected = np.ma.masked_array(left, mask), mask.any(axis=2)
+
+    settings = {name: value for name, value in SETTINGS.items() if name != "preset"}
+    batch = np.ma.masked_array(np.moveaxis(masked.data, -1, 0)[None], np.moveaxis(mask, -1, 0)[None])
+    (from_batch,) = scotopic.match(batch, np.moveaxis(right, -1, 0)[None], layout="BCHW", **SETTINGS)
+    (streamed,) = scotopic.Matcher("fast", **settings).run([(masked, right)])
+    opencv = StereoScotopic.create(0, 16, preset="fast", device="cpu")
+    opencv.compute(np.ma.masked_array((255 * left).astype(np.uint8), mask), (255 * right).astype(np.uint8))
+    last = opencv.getMatch()
+    assert last is not None
+    for found in (scotopic.match(masked, right, **SETTINGS), from_batch, streamed, last):
+        np.testing.assert_array_equal(found.reason == Reason.MASKED, expected)
+
+
+def test_a_mask_that_hides_everything_or_nothing(plain: Match) -> None:
+    left, right = shifted_pair()
+
+    nothing = scotopic.match(np.ma.masked_array(left, np.zeros(left.shape, bool)), right, **SETTINGS)
+    everything = scotopic.match(np.ma.masked_all_like(left), right, **SETTINGS)
+
+    np.testing.assert_array_equal(nothing.disparity, plain.disparity)
+    assert (everything.reason == Reason.MASKED).all()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32, bool])
+def test_masked_pixels_are_filled_from_their_neighbors(kind: type) -> None:
+    image = np.zeros((20, 30), kind)
+    image[:, 15:] = 1 if kind is bool else 100
+    mask = np.zeros(image.shape, bool)
+    mask[5:8, 20:28] = True
+    mask[5:8, 2:6] = True
+
+    filled = fill_masked(np.where(mask, np.array(1, kind), image), mask)
+
+    assert filled.dtype == image.dtype
+    np.testing.assert_array_equal(filled, image)  # flat on either side, so a mean of neighbors is the value
+    assert pixel_mask(image) is None
+
+
+def test_maps_that_are_masked_are_unknown_there(tmp_path: Any) -> None:
+    disparity = np.ma.masked_array(np.full((4, 5), 8.0, np.float32), np.eye(4, 5, dtype=bool))
+    expected = np.where(np.eye(4, 5, dtype=bool), np.nan, 8.0)
+
+    depth = depth_from_disparity(disparity, Calibration(fx=100.0, fy=100.0, cx=2.0, cy=2.0, baseline=0.1))
+    write_disparity(tmp_path / "map.pfm", disparity)
+
+    np.testing.assert_allclose(depth, 100 * 0.1 / expected, rtol=1e-6)  # Z = f B / d
+    np.testing.assert_array_equal(read_disparity(tmp_path / "map.pfm"), expected)
+    assert np.isfinite(as_image(np.ma.masked_invalid([[0.5, np.nan], [0.5, 0.5]]), "left")).all()
