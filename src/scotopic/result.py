@@ -302,8 +302,8 @@ class Match:
 def listed_files(folder: Path) -> list[str]:
     """Return the files that the results in a folder consist of, as their ``report.json`` lists them."""
     try:
-        found = json.loads((folder / "report.json").read_text())["files"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # there is none, or it is of something else
+        found = read_json(folder / "report.json", "report")["files"]
+    except (InputError, KeyError, TypeError):  # there is none, or it is of something else
         return []
     names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
     plain = [name for name in names if name == os.path.basename(name) and not name.startswith(".")]

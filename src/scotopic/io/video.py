@@ -1,6 +1,7 @@
 """Videos by OpenCV: read frame by frame as recorded, and written so that they play."""
 
 import itertools
+import os
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -109,8 +110,8 @@ class VideoFile:
 
 def is_cut_short(path: Path) -> bool:
     """Return whether a file of a known container (AVI, MP4, MOV, Matroska, WebM) has fewer bytes than it announces."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_input(path, "a video file") as file:
+        size = os.fstat(file.fileno()).st_size
         head = file.read(12)
         if head[:4] == b"RIFF":  # AVI; files above 1 GiB go on with further parts
             return _riff_end(file, size) > size
