@@ -14,6 +14,9 @@ COLORS = {
     Reason.OUT_OF_VIEW: (78, 140, 200),
     Reason.NO_STRUCTURE_RIGHT: (160, 110, 200),
     Reason.AMBIGUOUS: (237, 180, 60),
+    Reason.OCCLUDED: (150, 90, 160),
+    Reason.SATURATED: (250, 240, 190),
+    Reason.MASKED: (120, 120, 120),
 }
 
 out = panels.folder(__doc__)
