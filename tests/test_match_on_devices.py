@@ -115,7 +115,7 @@ ONE_STEP = {
 # Blocks everywhere leave no quiet place to tell texture from correlated noise, so the noise is said to be white.
 LIGHTS: dict[str, dict[str, float]] = {
     "dark": {"fine_snr": 1e9, "full_size_snr": 1e9},
-    "dim": {"fine_snr": 0.0, "full_size_snr": 1e9, "correlated_factor": 1e9, "fine_group_reach": 4},
+    "dim": {"fine_snr": 0.0, "full_size_snr": 1e9, "correlated_factor": 1e9, "fine_group_reach": 7},
     "bright": {"fine_snr": 0.0, "full_size_snr": 0.0, "correlated_factor": 1e9},
 }
 SMALL = {"dark": (22, 24), "dim": (12, 14), "bright": (8, 12)}  # enough patches for a group where it is denoised
