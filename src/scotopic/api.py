@@ -77,7 +77,8 @@ def match(
     left, right
         Arrays (uint8, uint16 or float in [0, 1]; gray or RGB) or paths, of the same size, ``x_right = x_left - d``.
         Torch tensors that are on the GPU stay there, and the result is made of such tensors. Pixels that are masked in
-        a masked array get no disparity, nor do those whose partner is masked (``Reason.MASKED``): hot pixels, the camera's own hood, a logo.
+        a masked array get no disparity, nor do those whose partner is masked (``Reason.MASKED``): hot pixels, the
+        camera's own hood, a logo.
     preset
         ``"best"``, the most accurate answer that needs no learning; ``"paper"``, the published method to the letter; or
         ``"fast"``, the same method at a small fraction of the cost. Or a :class:`Settings` object, such as
