@@ -24,7 +24,7 @@ from scotopic.settings import (
     make_settings,
 )
 from scotopic.stages.channels import Pair
-from scotopic.stages.confidence import deviation_of
+from scotopic.stages.confidence import estimate_deviation
 from scotopic.stages.resolution import shrink_pair
 
 WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
@@ -82,7 +82,7 @@ def test_what_is_kept_is_what_is_sure_enough(found: Match) -> None:
 
 
 def test_the_deviation_goes_with_the_confidence(found: Match) -> None:
-    np.testing.assert_array_equal(found.deviation, deviation_of(found.confidence))
+    np.testing.assert_array_equal(found.deviation, estimate_deviation(found.confidence))
 
     assert found.deviation.shape == found.disparity.shape
     assert found.deviation.dtype == np.float32
@@ -310,7 +310,8 @@ class TestSettings:
          {"cross_weight": float("inf")}, {"cost_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
          {"group_count": 24}, {"group_count": 8}, {"group_count": 128}, {"group_count": 16, "group_reach": 2},
          {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0},
-         {"fine_snr": -1.0}, {"light_quantile": 1.5}, {"fine_group_reach": 3}, {"fine_window": 0.0}, {"fine_p2": 0}],
+         {"fine_snr": -1.0}, {"noise_floor_quantile": 1.5}, {"fine_group_reach": 3}, {"fine_window": 0.0},
+         {"fine_p2": 0}],
     )  # fmt: skip
     def test_values_out_of_range_are_refused_by_name(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(SettingsError, match=next(iter(wrong))):

@@ -17,16 +17,16 @@ from scotopic.settings import EvidenceMatchingSettings, FineSettings, make_setti
 from scotopic.stages.census import (
     STEPS,
     add_coarse_volume,
+    build_fine_volume,
     census,
     census_offsets,
-    census_scale,
-    fine_volume,
+    choose_census_scale,
     reference_census_volume,
 )
-from scotopic.stages.consistency import fill_occlusions, is_hidden
+from scotopic.stages.consistency import fill_occlusions, find_hidden
 from scotopic.stages.evidence_volume import reference_blur
 from scotopic.stages.noise import estimate_noise
-from scotopic.stages.resolution import Light, Sizes, choose_sizes, measure_light
+from scotopic.stages.resolution import Sizes, SnrEstimate, choose_sizes, estimate_snr
 from scotopic.stages.sgm import edge_penalties, uniform_penalties
 
 random = np.random.default_rng
@@ -115,7 +115,7 @@ class TestCensus:
     def test_the_volume_is_in_units_of_its_spread(self, there: Calls) -> None:
         images = list(random(2).random((2, *sized(there.device, (20, 30), (6, 12)), 1), np.float32))
 
-        volume = there.run(fine_volume, images, 0.1, range(4), FineSettings())
+        volume = there.run(build_fine_volume, images, 0.1, range(4), FineSettings())
 
         assert volume.std(axis=0).mean() == pytest.approx(1, rel=1e-4)
 
@@ -136,8 +136,8 @@ class TestCensus:
     def test_the_scale_follows_the_noise_where_that_is_more_than_a_faint_edge(self) -> None:
         settings = FineSettings(census_contrast=0.02, census_noise=1.25)
 
-        assert census_scale(0.0, settings) == 0.02
-        assert census_scale(0.1**2, settings) == pytest.approx(0.125)
+        assert choose_census_scale(0.0, settings) == 0.02
+        assert choose_census_scale(0.1**2, settings) == pytest.approx(0.125)
 
     @pytest.mark.parametrize("device", [CPU])
     @pytest.mark.parametrize("shift", [4, -3])
@@ -146,7 +146,7 @@ class TestCensus:
         first = max(-shift, 0)
         left, right = (np.ascontiguousarray(wide[:, x : x + 40]) for x in (first, first + shift))
 
-        volume = on(device).run(fine_volume, [left, 0.4 * right + 0.3], 0.02, range(-4, 6), FineSettings())
+        volume = on(device).run(build_fine_volume, [left, 0.4 * right + 0.3], 0.02, range(-4, 6), FineSettings())
 
         assert (volume.argmin(axis=0)[:, 8:-8] - 4 == shift).mean() > 0.95
 
@@ -261,23 +261,25 @@ class TestOcclusions:
         left = np.float32([[0, 1, 2, 2, 2.4, 1]])
         right = np.float32([[4, 3.5, 9, 1, 2.6, 0]])
 
-        found = there.run(is_hidden, left, right, 1.0)
+        found = there.run(find_hidden, left, right, 1.0)
 
         # Partners at 0, 0, 0, 1, 1.6 -> 2, 4: nearer by 4, 3, 2, 1.5, 6.6 and 1.6.
         np.testing.assert_array_equal(found, [[True, True, True, True, True, True]])
         # By more than the threshold, and farther is not hidden.
-        np.testing.assert_array_equal(there.run(is_hidden, left, right, 2.0), [[True, True, False, False, True, False]])
-        assert not there.run(is_hidden, left, np.zeros_like(left), 1.0).any()
+        np.testing.assert_array_equal(
+            there.run(find_hidden, left, right, 2.0), [[True, True, False, False, True, False]]
+        )
+        assert not there.run(find_hidden, left, np.zeros_like(left), 1.0).any()
 
 
 class TestLight:
     SETTINGS = best(max_disparity=16)
 
-    def measure(self, there: Calls, images: Any, variance: float) -> Light:
-        light = there.run(measure_light, list(images), variance, self.SETTINGS)
-        assert isinstance(light, Light)
-        assert light.shows_detail == (light.snr > self.SETTINGS.fine.fine_snr)
-        assert light.shows_pixels == (light.band_snr > self.SETTINGS.resolution.full_size_snr)
+    def measure(self, there: Calls, images: Any, variance: float) -> SnrEstimate:
+        light = there.run(estimate_snr, list(images), variance, self.SETTINGS)
+        assert isinstance(light, SnrEstimate)
+        assert light.has_detail == (light.image_snr > self.SETTINGS.fine.fine_snr)
+        assert light.has_clear_pixels == (light.band_snr > self.SETTINGS.resolution.full_size_snr)
         return light
 
     @pytest.mark.parametrize("contrast", [0.0, 0.2])
@@ -288,8 +290,8 @@ class TestLight:
         light = self.measure(there, [contrast * each + grain for each, grain in zip(
             (scene.left, scene.right), noise, strict=True)], 1.0)  # fmt: skip
 
-        assert not light.shows_detail
-        assert not light.shows_pixels
+        assert not light.has_detail
+        assert not light.has_clear_pixels
 
     def test_noise_of_demosaicing_is_no_detail(self, there: Calls) -> None:
         grains = random(1).normal(0, 0.1, (2, 64, 96, 1)).astype(np.float32)
@@ -297,18 +299,18 @@ class TestLight:
 
         light = self.measure(there, views, float(views[0].var()) / 10)  # what differences of neighbors make of it
 
-        assert not light.shows_detail
-        assert not light.shows_pixels
+        assert not light.has_detail
+        assert not light.has_clear_pixels
 
     def test_a_clean_picture_shows_pixels(self, there: Calls) -> None:
         scene = scotopic.render_scene(192, 128, 0)
         backend, images = there.backend, [there.place(each) for each in (scene.left, scene.right)]
         noise = estimate_noise(backend, images, self.SETTINGS.noise)
 
-        light = measure_light(backend, [noise.stabilize(each) for each in images], noise.variance, self.SETTINGS)
+        light = estimate_snr(backend, [noise.stabilize(each) for each in images], noise.variance, self.SETTINGS)
 
-        assert light.shows_detail
-        assert light.shows_pixels
+        assert light.has_detail
+        assert light.has_clear_pixels
 
     def test_a_small_flat_patch_is_enough_to_know_texture_from_noise(self, there: Calls) -> None:
         # Texture everywhere but in 70 x 70 of 240 x 320 pixels, a sixteenth: no fifth of the picture is quiet.
@@ -318,11 +320,11 @@ class TestLight:
 
         light = self.measure(there, texture + grains, 0.002**2)
 
-        assert light.shows_detail
-        assert light.shows_pixels
+        assert light.has_detail
+        assert light.has_clear_pixels
 
     def test_sizes_are_half_in_the_dark_full_and_half_in_good_light_and_smaller_for_large_images(self) -> None:
-        dark, light = Light(0.1, 0.0, False, False), Light(9.0, 9.0, True, True)
+        dark, light = SnrEstimate(0.1, 0.0, False, False), SnrEstimate(9.0, 9.0, True, True)
         shape, cells = (64, 96), 64 * 96 * 16
 
         for factor in (1, 2, 4, 8):

@@ -66,6 +66,9 @@ READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "open_frames": (open_frames, "video.mp4"),
 }
 readers = pytest.mark.parametrize(("read", "name"), READERS.values(), ids=list(READERS))
+# A plan is first looked for by its name, so that it says that there is no such plan.
+OF_PATHS = {title: reader for title, reader in READERS.items() if title != "load_plan"}
+readers_of_paths = pytest.mark.parametrize(("read", "name"), OF_PATHS.values(), ids=list(OF_PATHS))
 
 
 # --- opening --------------------------------------------------------------------------------------------------------
@@ -87,20 +90,22 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path, read: Callable[[
         read(tmp_path / name)
 
 
-@readers
+@readers_of_paths
 def test_a_name_with_a_null_character_is_refused(tmp_path: Path, read: Callable[[Path], Any], name: str) -> None:
-    if read is load_plan:
-        pytest.skip("asks whether there is such a file first, and there is none")
     with pytest.raises(InputError, match="null"):
         read(Path(str(tmp_path / name).replace(".", "\0.")))
 
 
-@readers
+@readers_of_paths
 def test_a_name_too_long_for_a_file_is_refused(tmp_path: Path, read: Callable[[Path], Any], name: str) -> None:
-    if read is load_plan:
-        pytest.skip("tested through its command")
     with pytest.raises(InputError, match="too long"):
         read(tmp_path / ("n" * 300 + name) / name)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "n\0n"])
+def test_a_plan_that_no_file_can_hold_is_not_there(name: str) -> None:
+    with pytest.raises(InputError, match="There is no plan"):
+        load_plan(name)
 
 
 def test_what_the_system_refuses_is_told_by_every_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +130,8 @@ def test_no_command_shows_a_traceback_for_a_name_too_long(tmp_path: Path, comman
     others = [name] if command != "benchmark" else []
     out = ["-o", str(tmp_path / "out")] if command != "evaluate" else []
 
-    assert "too long" in error_line(run(command, name, *others, *out))
+    expected = "There is no plan" if command == "benchmark" else "too long"  # a plan is looked for by its name
+    assert expected in error_line(run(command, name, *others, *out))
 
 
 #: Calls that open a file, and where they may stand: in the one module that opens inputs, or for what is ours.
@@ -279,12 +285,14 @@ def test_several_pages_count_together(tmp_path: Path, monkeypatch: pytest.Monkey
         merge_burst(tmp_path / "burst.tiff")
 
 
-@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tiff", ".bmp", ".webp", ".pgm", ".ppm", ".pam"])
-@pytest.mark.parametrize("channels", [1, 3])
+BOTH = (".png", ".jpg", ".tiff", ".bmp", ".webp", ".pam")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "channels"), [*((each, 1) for each in (*BOTH, ".pgm")), *((each, 3) for each in (*BOTH, ".ppm"))]
+)
 def test_the_header_gives_the_size_that_is_decoded(suffix: str, channels: int) -> None:
     shape = (37, 53) if channels == 1 else (37, 53, 3)
-    if (suffix, channels) in ((".pgm", 3), (".ppm", 1)):
-        pytest.skip("there is none")
     data = cv2.imencode(suffix, np.full(shape, 100, np.uint8))[1].tobytes()
 
     (size,) = image_sizes(data)

@@ -27,7 +27,7 @@ from scotopic.io import (
 )
 from scotopic.io.input_file import read_json, reading
 from scotopic.settings import JunctionMatchingSettings, Settings
-from scotopic.stages.confidence import deviation_of
+from scotopic.stages.confidence import estimate_deviation
 from scotopic.stages.consistency import Reason as Reason
 from scotopic.subpixel import nearest_pixel
 
@@ -136,7 +136,7 @@ class Match:
         if isinstance(self.settings, JunctionMatchingSettings):
             patch_size = self.settings.junctions.patch_size
             return disparity_uncertainty(self.disparity_all, self.right_disparity, patch_size)
-        return np.where(np.isnan(self.disparity_all), np.float32(np.nan), deviation_of(self.confidence))
+        return np.where(np.isnan(self.disparity_all), np.float32(np.nan), estimate_deviation(self.confidence))
 
     @property
     def left_colours(self) -> Map:

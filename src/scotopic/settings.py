@@ -184,7 +184,7 @@ class ResolutionSettings(Part):
     full_size_snr: float = setting(
         3.0, "do without denoising where the finest band's median signal-to-noise ratio is above this", low=0
     )
-    light_quantile: float = setting(0.02, "quantile of the local energy that counts as noise in those ratios", high=1)
+    noise_floor_quantile: float = setting(0.02, "quantile of the local energy that counts as noise there", high=1)
     max_cells: int = setting(
         2**26, "halve images until the volume has at most this many cells; bounds the memory", 1, 2**40, public=True
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from os import PathLike
@@ -146,7 +147,7 @@ def load_plan(source: str | PathLike[str]) -> Plan:
     unknown or missing, or a value makes no sense.
     """
     path = PLANS / f"{source}.toml" if str(source) in shipped_plans() else Path(source)
-    if not path.exists():
+    if not os.path.exists(path):  # false also for names that no file can have
         raise InputError(f"There is no plan {str(source)!r}. Plans that ship are {', '.join(shipped_plans())}.")
     what = f"The plan {path.name}"
     values = toml.read_toml(path, "The plan")

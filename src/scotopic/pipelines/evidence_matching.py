@@ -16,7 +16,7 @@ from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, Stage, Stopwatch
 from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings
-from scotopic.stages.census import add_coarse_volume, census_scale, fine_volume
+from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
 from scotopic.stages.confidence import (
     BESIDE,
@@ -28,20 +28,20 @@ from scotopic.stages.confidence import (
     smooth_score,
     weigh_margin,
 )
-from scotopic.stages.consistency import fill_occlusions, is_hidden, lr_difference, merge_views
+from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
 from scotopic.stages.evidence_volume import build_volume, measure_spread
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
-    Light,
+    SnrEstimate,
+    adapt_to_fine,
+    adapt_to_quietest,
     choose_sizes,
     enlarge,
-    measure_light,
+    estimate_snr,
     measure_snr,
     relax_for_snr,
-    settings_for_fine,
-    settings_for_light,
     shrink_pair,
 )
 from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
@@ -73,14 +73,14 @@ def match_evidence(
         views = drop_equal_channels(backend, images)
         noise = estimate_noise(backend, views, settings.noise)
         stabilized = [noise.stabilize(image) for image in views]
-        light = measure_light(backend, stabilized, noise.variance, settings)
+        snr = estimate_snr(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
-        colors, boundaries = describe_views(backend, stabilized, noise, settings, light, given, report)
+        colors, boundaries = describe_views(backend, stabilized, noise, settings, snr, given, report)
 
     with clock.stage(EVIDENCE) as report:
         pair = Pair(stabilized[0], stabilized[1], colors[0], colors[1], noise.variance)
-        evidence = gather_evidence(backend, pair, light, settings, report)
+        evidence = gather_evidence(backend, pair, snr, settings, report)
         volume, small, factor = evidence.volume, evidence.settings, evidence.factor
         spread = measure_spread(backend, volume)
 
@@ -100,7 +100,7 @@ def match_evidence(
             left = solve_along(backend, volume, spread, small, surface)
         del evidence, volume
         threshold = settings.matching.left_right_threshold
-        is_consistent, hidden = difference <= threshold, is_hidden(backend, left, right, threshold)
+        is_consistent, hidden = difference <= threshold, find_hidden(backend, left, right, threshold)
         merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
         merged = fit_planes(backend, merged, weights * is_consistent, small.surfaces.local)
 
@@ -110,7 +110,7 @@ def match_evidence(
             backend.xp.clip(full(each * factor), min=disparities[0], max=disparities[-1]) for each in (merged, right)
         )
         farther, nearer = measure_jumps(backend, merged * factor, BESIDE // factor)
-        confidence = full(calibrate(backend, score, farther, nearer, choose_calibration(light)))
+        confidence = full(calibrate(backend, score, farther, nearer, choose_calibration(snr)))
         difference = full(backend.xp.clip(difference, min=0, max=UNSEEN)) * factor
         hidden = full(backend.xp.astype(hidden, backend.xp.float32)) > 0.5
         disparity, reason = keep_confident(backend, dense, confidence, difference, hidden, images[0], settings.matching)
@@ -143,13 +143,13 @@ class Evidence(Generic[Array]):
 
 
 def gather_evidence(
-    backend: Backend[Array], pair: Pair[Array], light: Light, settings: EvidenceMatchingSettings, report: Share
+    backend: Backend[Array], pair: Pair[Array], snr: SnrEstimate, settings: EvidenceMatchingSettings, report: Share
 ) -> Evidence[Array]:
     """Return coarse evidence in the dark; fine evidence with a share of the coarse in better light."""
-    sizes = choose_sizes(pair.left.shape[:2], light, settings)
+    sizes = choose_sizes(pair.left.shape[:2], snr, settings)
     half, small = shrink_pair(backend, pair, settings, sizes.coarse)
     half = detect_correlated_noise(backend, half, small)
-    if not light.shows_pixels:
+    if not snr.has_clear_pixels:
         half = denoise_color_maps(backend, half, small.denoising, small.channels)
     small = relax_for_snr(small, measure_snr(backend, half, small))
     channels = build_channels(backend, half, small)
@@ -160,20 +160,20 @@ def gather_evidence(
 
     coarse, coarse_disparities = volume, small.matching.disparities
     del channels, half
-    pair, small = shrink_pair(backend, pair, settings_for_fine(settings), sizes.fine)
+    pair, small = shrink_pair(backend, pair, adapt_to_fine(settings), sizes.fine)
     views = pair.left, pair.right
-    if not light.shows_pixels:
-        pair = detect_correlated_noise(backend, pair, settings_for_light(small))
+    if not snr.has_clear_pixels:
+        pair = detect_correlated_noise(backend, pair, adapt_to_quietest(small))
         denoising = replace(small.denoising, group_share=1.0, group_reach=small.fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, small.channels)
         views = pair.left_colors, pair.right_colors
     fine, sigma = small.fine, pair.variance**0.5
-    disparities, scale = small.matching.disparities, census_scale(pair.variance, fine)
-    volume = fine_volume(backend, views, scale, disparities, fine, report)
-    weight, ratio = 1 / (1 + fine.coarse_decay * light.band_snr), sizes.coarse // sizes.fine
+    disparities, scale = small.matching.disparities, choose_census_scale(pair.variance, fine)
+    volume = build_fine_volume(backend, views, scale, disparities, fine, report)
+    weight, ratio = 1 / (1 + fine.coarse_decay * snr.band_snr), sizes.coarse // sizes.fine
     add_coarse_volume(backend, volume, disparities, coarse, coarse_disparities, ratio, weight)
     contrast = max(fine.edge_contrast, fine.edge_noise * sigma)
-    if light.shows_pixels:
+    if snr.has_clear_pixels:
         small = replace(small, matching=replace(small.matching, p2=fine.fine_p2))
     p1, p2 = small.matching.p1, small.matching.p2
     left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)
@@ -185,7 +185,7 @@ def describe_views(
     images: Sequence[Array],
     noise: NoiseModel,
     settings: EvidenceMatchingSettings,
-    light: Light,
+    snr: SnrEstimate,
     given: Sequence[Junctions[Array]] | None,
     report: Share,
 ) -> tuple[list[Array], list[Array]]:
@@ -195,7 +195,7 @@ def describe_views(
         colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
         return colors, [field.boundary_map for field in given]
     # The better the light, the less junctions add to what the images say, and the fewer fits do.
-    most = 1 if light.shows_pixels else 2 if light.shows_detail else settings.description.fits
+    most = 1 if snr.has_clear_pixels else 2 if snr.has_detail else settings.description.fits
     description = replace(settings.description, fits=min(settings.description.fits, most))
     sizes = description.patch_sizes(settings.junctions)
     fields = []

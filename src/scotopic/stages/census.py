@@ -56,12 +56,12 @@ def census(backend: Backend[Array], image: Array, scale: float) -> Array:
     return xp.stack(features)
 
 
-def census_scale(noise_variance: float, settings: FineSettings) -> float:
+def choose_census_scale(noise_variance: float, settings: FineSettings) -> float:
     """Return the contrast that counts: that of faint edges, or more where the images are noisier."""
     return float(max(settings.census_contrast, settings.census_noise * noise_variance**0.5))
 
 
-def fine_volume(
+def build_fine_volume(
     backend: Backend[Array],
     images: Sequence[Array],
     scale: float,

@@ -33,7 +33,7 @@ from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.settings import MatchingSettings, ScoreSettings
 from scotopic.stages.consistency import Reason
-from scotopic.stages.resolution import Light
+from scotopic.stages.resolution import SnrEstimate
 
 #: Left-right difference, in px, where one view does not see the pixel; finite, so that it can be interpolated.
 UNSEEN = 1e6
@@ -72,12 +72,14 @@ DEVIATIONS = (
 )
 
 
-def choose_calibration(light: Light) -> ConfidenceCalibration:
-    """Return the calibration for this light."""
-    return CALIBRATIONS[2 if light.shows_detail and light.shows_pixels else 1 if light.shows_detail else 0]
+def choose_calibration(snr: SnrEstimate) -> ConfidenceCalibration:
+    """Return the calibration for these signal-to-noise ratios."""
+    if not snr.has_detail:
+        return CALIBRATIONS[0]
+    return CALIBRATIONS[2 if snr.has_clear_pixels else 1]
 
 
-def deviation_of(confidence: NDArray[np.float32]) -> NDArray[np.float32]:
+def estimate_deviation(confidence: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the standard deviation of disparities with this confidence, in px."""
     return np.interp(confidence, *DEVIATIONS).astype(np.float32)
 

@@ -83,7 +83,7 @@ def lr_difference(backend: Backend[Array], left: Array, right: Array) -> Array:
     return backend.xp.where(is_outside & (left != 0), float("inf"), difference)
 
 
-def is_hidden(backend: Backend[Array], left: Array, right: Array, threshold: float) -> Array:
+def find_hidden(backend: Backend[Array], left: Array, right: Array, threshold: float) -> Array:
     """Return where the right view sees something nearer than the left pixel, by more than the threshold."""
     hidden: Array = sample_right(backend, right, land(backend, left)) - left > threshold
     return hidden

@@ -40,34 +40,34 @@ class Sizes(NamedTuple):
     fine: int | None  #: ``None`` in the dark, where there is no fine evidence
 
 
-class Light(NamedTuple):
-    """What the light of a pair shows, by two signal-to-noise ratios."""
+class SnrEstimate(NamedTuple):
+    """Two signal-to-noise ratios of a pair, and what follows from them."""
 
-    snr: float  #: of the images at half size
+    image_snr: float  #: of the images at half size
     band_snr: float  #: of the finest band at full size
-    shows_detail: bool  #: enough for fine evidence
-    shows_pixels: bool  #: enough to do without denoising
+    has_detail: bool  #: enough for fine evidence
+    has_clear_pixels: bool  #: enough to do without denoising
 
 
-def measure_light(
+def estimate_snr(
     backend: Backend[Array], images: Sequence[Array], variance: float, settings: EvidenceMatchingSettings
-) -> Light:
-    """Return what the light of two images shows; ``variance`` is that of their noise."""
+) -> SnrEstimate:
+    """Return the signal-to-noise ratios of two images; ``variance`` is that of their noise."""
     left, right = images
     size = max(2, _smallest_size(left.shape[:2], settings))
     half, small = shrink_pair(backend, Pair(left, right, left, right, variance), settings, size)
-    snr = measure_snr(backend, detect_correlated_noise(backend, half, settings_for_light(small)), small)
+    snr = measure_snr(backend, detect_correlated_noise(backend, half, adapt_to_quietest(small)), small)
     band_snr = measure_band_snr(backend, left, variance, settings)
     # A scene of high contrast may have a high ratio and yet so much noise that it would set the scale of the census.
     is_quiet = settings.fine.census_noise * variance**0.5 <= settings.fine.census_contrast
-    shows_pixels = is_quiet and band_snr > settings.resolution.full_size_snr
-    return Light(snr, band_snr, snr > settings.fine.fine_snr, shows_pixels)
+    has_clear_pixels = is_quiet and band_snr > settings.resolution.full_size_snr
+    return SnrEstimate(snr, band_snr, snr > settings.fine.fine_snr, has_clear_pixels)
 
 
-def choose_sizes(shape: tuple[int, ...], light: Light, settings: EvidenceMatchingSettings) -> Sizes:
+def choose_sizes(shape: tuple[int, ...], snr: SnrEstimate, settings: EvidenceMatchingSettings) -> Sizes:
     """Return the sizes: half for coarse evidence, full for fine evidence in good light; smaller in large images."""
     smallest = _smallest_size(shape, settings)
-    return Sizes(2 * smallest, smallest) if light.shows_detail else Sizes(max(smallest, 2), None)
+    return Sizes(2 * smallest, smallest) if snr.has_detail else Sizes(max(smallest, 2), None)
 
 
 def _smallest_size(shape: tuple[int, ...], settings: EvidenceMatchingSettings) -> int:
@@ -86,7 +86,7 @@ def measure_band_snr(
     fine = band(backend, image, scale, 2.0)
     noise = variance * band_kernel(scale, 2.0)[0]
     local = backend.blur(energy(backend, fine) / fine.shape[2], 6 * scale)
-    quiet = backend.quantile(local, settings.resolution.light_quantile)
+    quiet = backend.quantile(local, settings.resolution.noise_floor_quantile)
     if quiet > settings.noise.correlated_factor * noise:
         noise = quiet
     return max(backend.quantile(local, 0.5) / noise - 1, 0.0)
@@ -132,13 +132,13 @@ def measure_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMa
     return min(snr, settings.resolution.max_snr)
 
 
-def settings_for_light(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
+def adapt_to_quietest(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
     """Return the settings with which noise is told from texture: textured pictures have few quiet places."""
-    quietest = replace(settings.noise, quiet_quantile=settings.resolution.light_quantile)
+    quietest = replace(settings.noise, quiet_quantile=settings.resolution.noise_floor_quantile)
     return replace(settings, noise=quietest)
 
 
-def settings_for_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
+def adapt_to_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
     """Return the settings with the reach of the score and the jumps within planes that suit fine evidence."""
     fine = settings.fine
     return replace(
