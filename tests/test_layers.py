@@ -24,6 +24,7 @@ LAYERS = (
     ("stages",),
     ("preview", "result"),
     ("pipelines",),
+    ("fusion",),
     ("api",),
     ("interop", "warmup", "cv"),
     ("evaluation", "demo"),

@@ -8,7 +8,7 @@
 import warnings
 from typing import Any
 
-from scotopic.api import Matcher, fit_junctions, match
+from scotopic.api import Matcher, fit_junctions, match, match_burst
 from scotopic.demo import render_scene
 from scotopic.errors import ScotopicError
 from scotopic.result import Match, Reason
@@ -29,6 +29,7 @@ __all__ = [
     "fit_junctions",
     "make_settings",
     "match",
+    "match_burst",
     "render_scene",
     "simulate",
     "simulate_pair",

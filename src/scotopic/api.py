@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -13,8 +13,19 @@ import numpy as np
 
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
+from scotopic.depth import Calibration
 from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
 from scotopic.errors import DarkImageWarning, InputError, PairWarning
+from scotopic.fusion.burst import Burst
+from scotopic.fusion.stream import (
+    FusedStream,
+    MatchFused,
+    camera_for,
+    check_fuse,
+    describe_fused,
+    light_of,
+    restore_colors,
+)
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io import image_title
 from scotopic.io.masks import Mask, pixel_mask
@@ -24,7 +35,7 @@ from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, Share, silent, unheard
 from scotopic.result import Match
-from scotopic.settings import JunctionSettings, Settings, make_settings
+from scotopic.settings import EvidenceMatchingSettings, JunctionSettings, Settings, make_settings
 from scotopic.stages.consistency import Reason
 from scotopic.stages.junctions.fit import Junctions, check_fields, fit_fields
 
@@ -194,26 +205,18 @@ def _match_one(
 
         colors, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
         result = replace(result, completed=complete(fill, colors, disparity, confidence))
-    result = _restore(result, levels)
+    result = restore_colors(result, levels)
     if is_on_gpu(pair[0]):
         return replace(result, left_image=images[0], right_image=images[1]).to_device(device)
     return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
 
 
-def _levels(images: Iterable[Any]) -> Levels:
+def _levels(images: Sequence[Any]) -> Levels:
     """Return the levels of a pair, with a warning where it uses little of its range."""
     levels = find_levels(*images)
     if levels.warning is not None:
         warnings.warn(levels.warning, DarkImageWarning, stacklevel=4)
     return levels
-
-
-def _restore(result: Match, levels: Levels) -> Match:
-    """Return a match whose colors are recorded values, as its images are."""
-    if levels.is_full:
-        return result
-    colors = levels.restore(result.left_colors), levels.restore(result.right_colors)
-    return replace(result, left_colors=colors[0], right_colors=colors[1])
 
 
 def fit_junctions(
@@ -269,6 +272,75 @@ def fit_junctions(
     return field if is_on_gpu(image) else field.to_numpy()  # type: ignore[return-value]
 
 
+def match_burst(
+    left: Sequence[Image],
+    right: Sequence[Image],
+    preset: str | Settings = "best",
+    device: str = "auto",
+    *,
+    reference: int = 0,
+    calibration: Calibration | None = None,
+    progress: Progress = silent,
+    **overrides: Any,
+) -> Match:
+    """Match all frames of a burst as one pair: that of the reference frame, with the light of all others.
+
+    The cameras may move, and the scene may stand still or move; frames that show something else are left out.
+
+    Parameters
+    ----------
+    left, right
+        The frames of both views, as :func:`scotopic.match` takes images; 2 to 256 of one size.
+    preset, device, progress, **overrides
+        As for :func:`scotopic.match`. Progress is reported for each match; there are about ``log2`` of the number of
+        frames.
+    reference
+        The number of the frame that the answer is for.
+    calibration
+        As for :class:`Matcher`.
+
+    Returns
+    -------
+    Match
+        Of the reference frame, with `frames` and the fused images; its `pose` is the identity.
+
+    Examples
+    --------
+    >>> import scotopic
+    >>> scene = scotopic.render_scene(width=96, height=64)
+    >>> pairs = [scotopic.simulate_pair(scene.left, scene.right, 2, 2, seed=seed) for seed in range(4)]
+    >>> result = scotopic.match_burst(*zip(*pairs), preset="fast", max_disparity=16)
+    >>> float(result.frames.max())
+    4.0
+    """
+    for result in refine_burst(  # noqa: B007  the last of them is the answer
+        left, right, preset, device, reference=reference, calibration=calibration, progress=progress, **overrides
+    ):
+        pass
+    return result
+
+
+def refine_burst(
+    left: Sequence[Image],
+    right: Sequence[Image],
+    preset: str | Settings = "best",
+    device: str = "auto",
+    *,
+    reference: int = 0,
+    calibration: Calibration | None = None,
+    progress: Progress = silent,
+    **overrides: Any,
+) -> Generator[Match, None, None]:
+    """Yield the answers on the way to that of :func:`match_burst`: of one frame, two, four, and so on to all."""
+    if len(left) != len(right):
+        raise InputError(f"The burst has {len(left)} left and {len(right)} right frames. Give pairs.")
+    if not -len(left) <= reference < len(left):
+        raise InputError(f"The burst has {len(left)} frames, so there is no frame {reference} to be the reference.")
+    check_fuse(len(left))
+    matcher = Matcher(preset, device=device, fuse=len(left), calibration=calibration, **overrides)
+    yield from matcher.refine(list(zip(left, right, strict=True)), reference % len(left), progress)
+
+
 class Matcher:
     """Matches a stream of pairs of one size: a camera, a video, a folder of frames.
 
@@ -284,6 +356,13 @@ class Matcher:
         Of every image: ``(height, width)``, gray, or ``(height, width, channels)``. That of the first pair by default.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    fuse
+        How many pairs to fuse: each pair is matched with the light of those before it, carried along with the motion of
+        the cameras, and each match also has the pose, its covariance, the number of frames behind each pixel, and the
+        fused images (:class:`Match`). ``None`` matches each pair by itself.
+    calibration
+        Of the rectified images, for `fuse`: poses are then in meters. Without one a focal length equal to the width and
+        an axis through the middle are assumed, and poses are in baselines.
     **overrides
         As for :func:`scotopic.match`.
 
@@ -302,11 +381,17 @@ class Matcher:
         preset: str | Settings = "best",
         shape: tuple[int, ...] | None = None,
         device: str = "auto",
+        *,
+        fuse: int | None = None,
+        calibration: Calibration | None = None,
         **overrides: Any,
     ) -> None:
         self.device = resolve_device(device)
         self.settings = make_settings(preset, **overrides)
+        self.fuse = None if fuse is None else check_fuse(fuse)
+        self.calibration = calibration
         self.shape: tuple[int, int, int] | None = None
+        self._stream: FusedStream[Any] | None = None
         self._runner: _CpuRunner | GraphRunner | None = None
         if shape is not None:
             self._fix_shape(_full_shape(shape))
@@ -333,6 +418,9 @@ class Matcher:
         Exception
             Whatever ``pairs`` raises, after the pairs before it.
         """
+        if self.fuse is not None:
+            yield from self._run_fused(_in_layout(pairs, layout))
+            return
         waiting: list[Any] = []
         failure: Exception | None = None
         with closing(self._prepared(_in_layout(pairs, layout))) as prepared:
@@ -351,6 +439,53 @@ class Matcher:
             yield self._end(*waiting.pop(0))
         if failure is not None:
             raise failure
+
+    def _run_fused(self, pairs: Iterable[Any]) -> Generator[Match, None, None]:
+        """Yield the match of each pair with the light of those before it; none can begin before the last has ended."""
+        with closing(self._prepared(pairs)) as prepared:
+            for images, masks in prepared:
+                if self._stream is None:
+                    assert self.shape is not None
+                    assert self.fuse is not None
+                    backend, run = self._fused_runner(silent)
+                    self._stream = FusedStream(backend, run, self.settings, self.shape, self.fuse, self.calibration)
+                yield self._stream.match(images, masks, _levels)
+
+    def refine(self, pairs: Sequence[Pair], reference: int, progress: Progress) -> Generator[Match, None, None]:
+        """Yield the answers of :func:`refine_burst`."""
+        taken = [self._take(number, pair)[0] for number, pair in enumerate(pairs)]
+        recorded = taken[reference]
+        if any(is_constant(image) for image in recorded):
+            raise InputError(f"Frame {reference} shows nothing, so it cannot be the reference. Choose another.")
+        levels, (backend, run) = _levels(recorded), self._fused_runner(progress)
+        usable = [None if any(is_constant(image) for image in pair) else pair for pair in taken]
+        placed = [
+            None if pair is None else tuple(backend.asarray(levels.apply(image)) for image in pair) for pair in usable
+        ]
+        assert self.shape is not None
+        camera = camera_for(self.calibration, self.shape)
+        burst: Burst[Any] = Burst(backend, camera, placed, reference)
+        for fused in burst.fused():
+            result = run([fused.left.image, fused.right.image], light_of(backend, fused))
+            burst.learn(result)
+            yield describe_fused(result, fused, camera.unit, levels, recorded)
+
+    def _fused_runner(self, progress: Progress) -> tuple[Any, MatchFused]:
+        """Return the device's backend and what matches fused images on it."""
+        settings = self.settings
+        if self.device == "cpu":
+            guard_kernel_cache()
+            return cpu_backend(), lambda images, light: run_pipeline(
+                "cpu", images, settings, light=light, progress=progress
+            )
+        assert self.shape is not None
+        settings = fit_to_memory(settings, self.shape)
+        if isinstance(settings, EvidenceMatchingSettings):
+            return cuda_backend(), lambda images, light: run_pipeline(
+                "cuda", images, settings, light=light, progress=progress, timed=False
+            )
+        runner = self._new_runner()  # recorded as a graph
+        return cuda_backend(), lambda images, light: runner.end(runner.begin(images))
 
     def _prepared(self, pairs: Iterable[Any]) -> Generator[_Prepared, None, None]:
         """Yield checked images and their masks, each pair taken while the one before it is matched."""
@@ -407,7 +542,7 @@ class Matcher:
             return empty.to_device(self.device) if is_on_gpu(images[0]) else empty
         assert self._runner is not None
         levels, started = ticket
-        result = _restore(self._runner.end(started), levels)
+        result = restore_colors(self._runner.end(started), levels)
         return replace(result, left_image=images[0], right_image=images[1]).masked(*masks)
 
     def _new_runner(self) -> _CpuRunner | GraphRunner:

@@ -79,6 +79,16 @@ class Match:
     completed
         The disparity of every pixel from the callable or network that :func:`scotopic.match` was given as ``fill``;
         ``None`` without one.
+    denoised
+        Both views, denoised, at the size at which ``best`` matched them; ``None`` with other presets, and not saved.
+    pose, pose_covariance
+        Of a stream that is fused: 4 x 4, takes points of this left camera to the first one's, in meters with a
+        calibration, in baselines without; and 6 x 6, the covariance of a twist after it, translation first, rotation in
+        radians. It is infinite after a cut. ``None`` without fusion, as the following.
+    frames
+        How many pairs the light of each left pixel comes from, a float: 0 where a pair shows nothing, 1 after a cut.
+    fused_left, fused_right
+        The images that were matched, as recorded values, ``(H, W, C)``.
     """
 
     disparity: Map
@@ -95,6 +105,12 @@ class Match:
     settings: Settings
     timings: dict[str, float] = field(default_factory=dict)
     completed: Map | None = None
+    denoised: tuple[Map, Map] | None = None
+    pose: NDArray[np.float64] | None = None
+    pose_covariance: NDArray[np.float64] | None = None
+    frames: Map | None = None
+    fused_left: Map | None = None
+    fused_right: Map | None = None
 
     @classmethod
     def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Self:
@@ -208,9 +224,10 @@ class Match:
 
     def to_device(self, device: str) -> Self:
         """Return the match with the arrays of a device: NumPy's on ``"cpu"``, torch tensors on ``"cuda"``."""
-        arrays = [getattr(self, name) for name in ARRAYS]
+        names = [name for name in (*ARRAYS, *FUSED_ARRAYS) if getattr(self, name) is not None]
+        arrays = [getattr(self, name) for name in names]
         moved = to_numpy(*arrays) if device == "cpu" else [to_tensor(array) for array in arrays]
-        return replace(self, **dict(zip(ARRAYS, moved, strict=True)))  # type: ignore[arg-type]
+        return replace(self, **dict(zip(names, moved, strict=True)))  # type: ignore[arg-type]
 
     def report(self) -> dict[str, Any]:
         """Return what ``report.json`` holds: version, size, settings, timings, coverage and the reasons' shares."""
@@ -269,8 +286,9 @@ class Match:
         write_png(folder / "colors.png", as_picture(self.left_colors))
         write_png(folder / "preview.png", draw_preview(self))
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
-        if self.completed is not None:
-            arrays["completed"] = self.completed
+        for name in ("completed", "pose", "pose_covariance", *FUSED_ARRAYS):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
         write_npz(folder / "match.npz", {"settings": json.dumps(self.settings.as_dict()), **arrays}, FORMAT)
         with atomic_path(folder / "report.json") as path:
             path.write_text(json.dumps({**self.report(), "files": list(FILES)}, indent=2) + "\n")
@@ -296,7 +314,8 @@ class Match:
             for old in [name for name in arrays if name.endswith("_colours")]:  # as earlier versions spelled it
                 arrays[old.replace("colours", "colors")] = arrays.pop(old)
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
-            return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **arrays)
+            maps = cast(dict[str, Any], arrays)
+            return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **maps)
 
 
 def listed_files(folder: Path) -> list[str]:
@@ -315,8 +334,14 @@ def _renamed(value: Map, old: str, new: str) -> Map:
     return value
 
 
+#: The maps and images of a match of a fused stream.
+FUSED_ARRAYS = ("frames", "fused_left", "fused_right")
 #: The maps and images that every match has.
-ARRAYS = tuple(f.name for f in fields(Match) if f.name not in ("settings", "timings", "completed"))
+ARRAYS = tuple(
+    f.name
+    for f in fields(Match)
+    if f.name not in ("settings", "timings", "completed", "denoised", "pose", "pose_covariance", *FUSED_ARRAYS)
+)
 
 
 def _read_timings(folder: Path) -> dict[str, float]:

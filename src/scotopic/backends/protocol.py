@@ -91,6 +91,9 @@ class Backend(Protocol[Array]):
     def mix_channels(self, image: Array, matrix: Floats) -> Array:
         """Return ``image @ matrix``: the channels' weighted sums."""
 
+    def scatter_max(self, values: Array, places: Array, candidates: Array) -> Array:
+        """Return flat values, each replaced by the largest candidate for its place where that is larger."""
+
     # Junctions
 
     def new_fit(self, planes: Array, settings: JunctionSettings) -> JunctionFit[Array]:

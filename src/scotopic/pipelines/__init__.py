@@ -36,16 +36,18 @@ def run_pipeline(
     settings: Settings,
     *,
     junctions: Sequence[Junctions[np.ndarray]] | None = None,
+    light: Sequence[np.ndarray] | None = None,
     progress: Progress = silent,
     timed: bool = True,
 ) -> Match:
     """Match two images that have been checked, arrays or tensors; the arrays of the result are the device's own.
 
-    ``timed`` waits for the device after each stage, so that the timings mean something.
+    ``light``, of both views, is how much light each pixel rests on, as a share of what most pixels rest on; ``best``
+    trusts a pixel accordingly. ``timed`` waits for the device after each stage, so that the timings mean something.
     """
     if device == "cuda":
-        return _run(cuda_backend(), images, settings, junctions, progress, timed)
-    return _run(cpu_backend(), images, settings, junctions, progress, timed)
+        return _run(cuda_backend(), images, settings, junctions, light, progress, timed)
+    return _run(cpu_backend(), images, settings, junctions, light, progress, timed)
 
 
 def _run(
@@ -53,6 +55,7 @@ def _run(
     images: Sequence[np.ndarray],
     settings: Settings,
     junctions: Sequence[Junctions[np.ndarray]] | None,
+    light: Sequence[np.ndarray] | None,
     progress: Progress,
     timed: bool,
 ) -> Match:
@@ -60,6 +63,7 @@ def _run(
     placed = [backend.asarray(image) for image in images]
     given = None if junctions is None else [place_field(backend, field) for field in junctions]
     if isinstance(settings, EvidenceMatchingSettings):
-        return evidence_matching.match_evidence(backend, placed, settings, clock, given)
+        shares = None if light is None else [backend.asarray(each) for each in light]
+        return evidence_matching.match_evidence(backend, placed, settings, clock, given, shares)
     assert isinstance(settings, JunctionMatchingSettings)
     return junction_matching.match_junctions(backend, placed, settings, clock, given)

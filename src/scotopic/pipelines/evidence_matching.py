@@ -30,7 +30,7 @@ from scotopic.stages.confidence import (
 )
 from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
-from scotopic.stages.evidence_volume import build_volume, measure_spread
+from scotopic.stages.evidence_volume import build_volume, measure_spread, weigh_by_light
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
@@ -42,6 +42,7 @@ from scotopic.stages.resolution import (
     estimate_snr,
     measure_snr,
     relax_for_snr,
+    shrink_maps,
     shrink_pair,
 )
 from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
@@ -65,8 +66,12 @@ def match_evidence(
     settings: EvidenceMatchingSettings,
     clock: Stopwatch,
     given: Sequence[Junctions[Array]] | None = None,
+    light: Sequence[Array] | None = None,
 ) -> Match:
-    """Match two images; arguments as for :func:`scotopic.pipelines.junction_matching.match_junctions`."""
+    """Match two images; arguments as for :func:`scotopic.pipelines.junction_matching.match_junctions`.
+
+    ``light``, of both views, is how much light each pixel rests on, as a share of what most pixels rest on.
+    """
     shape, disparities = (images[0].shape[0], images[0].shape[1]), settings.matching.disparities
 
     with clock.stage(NOISE):
@@ -82,6 +87,9 @@ def match_evidence(
         pair = Pair(stabilized[0], stabilized[1], colors[0], colors[1], noise.variance)
         evidence = gather_evidence(backend, pair, snr, settings, report)
         volume, small, factor = evidence.volume, evidence.settings, evidence.factor
+        if light is not None:
+            light = shrink_maps(backend, light, factor)
+            weigh_by_light(backend, volume, light, small.matching.disparities)
         spread = measure_spread(backend, volume)
 
     with clock.stage(MATCHING[0]):
@@ -92,12 +100,15 @@ def match_evidence(
     with clock.stage(SURFACES):
         difference = lr_difference(backend, left, right)
         weights = weigh_margin(backend, margin, difference, small.score)
+        if light is not None:
+            weights = weights * light[0] ** 0.5
         score = smooth_score(backend, weights, small.score)
         for _ in range(small.surfaces.surface_passes):
             surface = fit_planes(
                 backend, left, weights, small.surfaces.wide, spacing=2 * SPACING if factor == 1 else SPACING
             )
             left = solve_along(backend, volume, spread, small, surface)
+        denoised = tuple(noise.restore(view) for view in evidence.views)
         del evidence, volume
         threshold = settings.matching.left_right_threshold
         is_consistent, hidden = difference <= threshold, find_hidden(backend, left, right, threshold)
@@ -118,6 +129,7 @@ def match_evidence(
     return Match.from_arrays(
         settings,
         clock.timings,
+        denoised=denoised,
         disparity=disparity,
         disparity_all=dense,
         right_disparity=right,
@@ -134,9 +146,13 @@ def match_evidence(
 
 @dataclass(frozen=True, eq=False)
 class Evidence(Generic[Array]):
-    """A volume to be solved, and how: ``P2`` of each pixel of both views, the settings, and the working size."""
+    """A volume to be solved, and how: ``P2`` of each pixel of both views, the settings, and the working size.
+
+    ``views`` are the images that it was drawn from, as clear as they got.
+    """
 
     volume: Array
+    views: tuple[Array, Array]
     penalties: tuple[Array, Array]
     settings: EvidenceMatchingSettings
     factor: int
@@ -156,7 +172,7 @@ def gather_evidence(
     volume = build_volume(backend, channels, small.matching.disparities, report)
     if sizes.fine is None:
         same = uniform_penalties(backend, half.left, small.matching.p2)
-        return Evidence(volume, (same, same), small, sizes.coarse)
+        return Evidence(volume, (half.left_colors, half.right_colors), (same, same), small, sizes.coarse)
 
     coarse, coarse_disparities = volume, small.matching.disparities
     del channels, half
@@ -177,7 +193,7 @@ def gather_evidence(
         small = replace(small, matching=replace(small.matching, p2=fine.fine_p2))
     p1, p2 = small.matching.p1, small.matching.p2
     left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)
-    return Evidence(volume, (left, right), small, sizes.fine)
+    return Evidence(volume, views, (left, right), small, sizes.fine)
 
 
 def describe_views(

@@ -59,6 +59,19 @@ def _pack(backend: Backend[Array], channels: Sequence[Channel[Array]]) -> Featur
     return Features(xp.stack(left), xp.stack(right), channels[0].window)
 
 
+def weigh_by_light(backend: Backend[Array], volume: Array, light: Sequence[Array], disparities: range) -> None:
+    """Multiply each cell of a volume by the root of the light of its left and of its right pixel, in place.
+
+    In the dark a log-likelihood ratio goes as ``S / N^2``: a pixel with ``1/r`` of the light would count ``1/r``, and a
+    cell of two such pixels ``1/r^2``. The root of that is better: matching spreads the disparity of well-lit neighbors
+    over what counts little, and is then sure of it.
+    """
+    left, right = (each**0.5 for each in light)
+    columns, last = backend.arange(right.shape[1]), right.shape[1] - 1
+    for k, d in enumerate(disparities):
+        volume[k] *= left * backend.xp.take(right, backend.xp.clip(columns - d, min=0, max=last), axis=1)
+
+
 def measure_spread(backend: Backend[Array], volume: Array) -> float:
     """Return the volume's spread: the mean over pixels of the standard deviation over disparity; 1 if that is 0."""
     spread = backend.volume_spread(volume)

@@ -55,6 +55,13 @@ class NoiseModel:
         stable: Array = (inside**0.5 - self.constant**0.5) * (2 / (self.slope * self.scale))
         return stable
 
+    def recorded_variance(self, image: Array) -> Array:
+        """Return the variance of the noise in a recorded image, at each of its values."""
+        if self.slope == 0:
+            return 0 * image + self.variance
+        varied: Array = (image * self.slope + self.constant).clip(min=0)
+        return varied
+
     def restore(self, image: Array) -> Array:
         """Return recorded values from stabilized ones."""
         if self.slope == 0:

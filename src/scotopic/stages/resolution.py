@@ -107,6 +107,14 @@ def shrink_pair(
     return Pair(left, right, left_colors, right_colors, variance), replace(settings, matching=matching)
 
 
+def shrink_maps(backend: Backend[Array], maps: Sequence[Array], factor: int) -> list[Array]:
+    """Return maps with ``factor x factor`` pixels averaged."""
+    shrunk = list(maps)
+    while factor > 1:
+        shrunk, factor = [halve(backend, each) for each in shrunk], factor // 2
+    return shrunk
+
+
 def halve(backend: Backend[Array], image: Array) -> Array:
     """Return the means of 2 x 2 pixels, an odd edge repeated."""
     for axis, length in enumerate(image.shape[:2]):

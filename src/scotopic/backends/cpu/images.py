@@ -37,3 +37,8 @@ class CpuImages:
         rows, columns = matrix.shape
         sums = [sum(image[..., i] * np.float32(matrix[i, j]) for i in range(rows)) for j in range(columns)]
         return np.stack(sums, axis=-1).astype(np.float32)
+
+    def scatter_max(self, values: np.ndarray, places: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        out = values.copy()
+        np.maximum.at(out, places, candidates)
+        return out

@@ -44,6 +44,9 @@ class CudaImages:
     def mix_channels(self, image: Tensor, matrix: Floats) -> Tensor:
         return image @ torch.as_tensor(matrix.astype(np.float32), device=image.device)
 
+    def scatter_max(self, values: Tensor, places: Tensor, candidates: Tensor) -> Tensor:
+        return values.scatter_reduce(0, places, candidates, "amax")
+
 
 def blur_planes(planes: Tensor, sigma: float) -> Tensor:
     """Return maps ``(..., H, W)`` blurred."""

@@ -1,0 +1,113 @@
+"""All frames of a burst as one answer for one of them, forward and backward in time.
+
+The frames nearest to the reference come first. Each is aligned with the reference itself, so that no errors add up.
+Whenever the number of frames has doubled, the reference is matched again with all their light, and the frames are
+aligned once more with that clearer picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Generic
+
+import numpy as np
+
+from scotopic.arrays import Array
+from scotopic.backends.protocol import Backend
+from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
+from scotopic.fusion.motion import estimate_motion
+from scotopic.fusion.tracker import ALIKE, FROM_REST, FusedPair, Known, learn_from
+from scotopic.fusion.window import Frame, fuse_view
+from scotopic.result import Match
+from scotopic.settings import NoiseSettings
+from scotopic.stages.noise import estimate_noise
+
+
+class Burst(Generic[Array]):
+    """A burst of pairs, seen from one of them.
+
+    Parameters
+    ----------
+    backend
+        The device.
+    camera
+        The calibrated rig.
+    pairs
+        Images of both views of each frame; ``None`` for a frame that shows nothing.
+    reference
+        The number of the frame that the answer is for.
+    """
+
+    def __init__(
+        self,
+        backend: Backend[Array],
+        camera: StereoCamera,
+        pairs: Sequence[tuple[Array, Array] | None],
+        reference: int,
+    ) -> None:
+        self._backend: Backend[Array] = backend
+        self._pairs: Sequence[tuple[Array, Array] | None] = pairs
+        self._camera, self._reference = camera, reference
+        self._motions: dict[int, Matrix] = {}  # from the reference to each frame that shows the same scene
+        self._known: Known[Array] | None = None
+
+    def fused(self) -> Iterator[FusedPair[Array]]:
+        """Yield the reference alone, then with twice as many frames each time, then with all.
+
+        Give what is found in each to :meth:`learn` before asking for the next.
+        """
+        yield self._fuse()
+        order = sorted(range(len(self._pairs)), key=lambda i: (abs(i - self._reference), i < self._reference))[1:]
+        done = 0
+        while done < len(order) and self._known is not None:
+            done = min(2 * done + 1, len(order))
+            for number in order[:done]:
+                self._align(number)
+            yield self._fuse()
+
+    def learn(self, match: Match) -> None:
+        """Take in what was found in the fused reference."""
+        self._known = learn_from(self._backend, match)
+
+    @property
+    def poses(self) -> dict[int, Matrix]:
+        """Where each frame was taken that was used: its left camera to the reference's, in baselines."""
+        return {self._reference: np.eye(4), **{number: inverse(each) for number, each in self._motions.items()}}
+
+    def _align(self, number: int) -> None:
+        """Find the motion to a frame; forget the frame if it shows something else."""
+        pair = self._pairs[number]
+        if pair is None:
+            return
+        assert self._known is not None
+        toward = 1 if number < self._reference else -1
+        nearer = [number + toward * step for step in (0, 1, 2)]
+        found = [np.eye(4) if each == self._reference else self._motions.get(each) for each in nearer]
+        starts = [each for each in found if each is not None]
+        if found[0] is None and found[1] is not None and found[2] is not None:
+            starts.insert(0, found[1] @ inverse(found[2]) @ found[1])  # as it moved from the last but one to the last
+        if found[0] is None:
+            starts += FROM_REST
+        motion = estimate_motion(self._backend, self._camera, self._known.template, list(pair), starts[:6])
+        if motion.likeness > ALIKE:
+            self._motions[number] = motion.matrix
+        else:
+            self._motions.pop(number, None)
+
+    def _fuse(self) -> FusedPair[Array]:
+        backend, pair = self._backend, self._pairs[self._reference]
+        assert pair is not None
+        present = Frame(pair, (None, None), np.eye(4))
+        others = []
+        for number in sorted(self._motions, key=lambda i: abs(i - self._reference)):
+            other = self._pairs[number]
+            assert other is not None
+            others.append(Frame(other, (None, None), inverse(self._motions[number])))
+        noise = estimate_noise(backend, pair, NoiseSettings())
+        # Without others the disparities are not looked at.
+        disparities = (pair[0][..., 0], pair[1][..., 0]) if self._known is None else self._known.disparities
+        left, right = (
+            fuse_view(backend, self._camera, present, others, disparity, noise, view)
+            for view, disparity in enumerate(disparities)
+        )
+        return FusedPair(left, right, np.eye(4), np.zeros((6, 6)))

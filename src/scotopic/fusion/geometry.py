@@ -1,0 +1,120 @@
+"""A calibrated pair of cameras that moves: points from disparities, and where they are seen from another place.
+
+Lengths are in baselines, and ``q = d + doffs`` is the disparity of a point at infinity subtracted, so that ``Z = f/q``.
+With ``m = (x - cx, (y - cy) fx/fy, f)`` the ray of a pixel, its point is ``P = m/q`` in the left camera. A motion ``P'
+= R P + t`` takes it to ``q P' = R m + q t``, which needs no division by ``q``: points at infinity are no exception. The
+right camera is one baseline to the right: ``P = m/q + e1`` for its pixels, so the same with ``t + R e1 - e1``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.arrays import Array
+from scotopic.backends.protocol import Backend
+from scotopic.depth import Calibration
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StereoCamera:
+    """What of a calibration the geometry needs, px. ``unit`` is the length of the baseline."""
+
+    focal: float
+    aspect: float  #: fx / fy
+    cx: float
+    cy: float
+    doffs: float = 0.0
+    unit: float = 1.0
+
+    @classmethod
+    def from_calibration(cls, calibration: Calibration) -> StereoCamera:
+        """Return the cameras of a calibration; lengths will be in meters."""
+        c = calibration
+        return cls(c.fx, c.fx / c.fy, c.cx, c.cy, c.doffs, c.baseline)
+
+    @classmethod
+    def assumed(cls, shape: tuple[int, ...]) -> StereoCamera:
+        """Return the cameras that are assumed where none are known: focal length equal to the width, axis centered."""
+        height, width = shape[:2]
+        return cls(float(width), 1.0, (width - 1) / 2, (height - 1) / 2)
+
+    def halved(self) -> StereoCamera:
+        """Return the cameras of images at half size."""
+        cx, cy = (self.cx + 0.5) / 2 - 0.5, (self.cy + 0.5) / 2 - 0.5
+        return StereoCamera(self.focal / 2, self.aspect, cx, cy, self.doffs / 2, self.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Rays(Generic[Array]):
+    """The pixels of one view: ``(x - cx)`` and ``(y - cy) fx / fy``, as a row and a column."""
+
+    u: Array
+    v: Array
+    is_right: bool
+
+    @classmethod
+    def of_view(
+        cls, backend: Backend[Array], camera: StereoCamera, shape: tuple[int, ...], is_right: bool
+    ) -> Rays[Array]:
+        """Return the rays of every pixel of a view."""
+        xp, (height, width) = backend.xp, shape[:2]
+        center = camera.cx + camera.doffs if is_right else camera.cx
+        u = xp.astype(backend.arange(width), xp.float32) - center
+        v = (xp.astype(backend.arange(height), xp.float32) - camera.cy) * camera.aspect
+        return cls(u, xp.reshape(v, (height, 1)), is_right)
+
+
+def project(camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix) -> tuple[Array, Array, Array]:
+    """Return column, row and ``q`` at which the points of a view are seen by the same camera after a motion.
+
+    ``motion`` takes points to the camera's new frame. Points behind it get a ``q`` of 0 or less.
+    """
+    turn, shift = motion[:3, :3], motion[:3, 3]
+    if rays.is_right:
+        shift = shift + turn[:, 0] - np.eye(3)[0]
+    u, v, f = rays.u, rays.v, camera.focal
+    x, y, z = (
+        u * float(turn[i, 0]) + (v * float(turn[i, 1]) + float(turn[i, 2]) * f) + q * float(shift[i]) for i in range(3)
+    )
+    scale = f / z
+    center = camera.cx + camera.doffs if rays.is_right else camera.cx
+    return x * scale + center, y * scale / camera.aspect + camera.cy, q * scale
+
+
+def exponential(twist: Matrix) -> Matrix:
+    """Return the motion, 4 x 4, of a twist ``(v, w)``: translation first, then rotation in radians."""
+    v, w = twist[:3], twist[3:]
+    angle = float(np.linalg.norm(w))
+    cross = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+    # Series where sin and cos would cancel.
+    a = 1 - angle**2 / 6 if angle < 1e-4 else np.sin(angle) / angle
+    b = 0.5 - angle**2 / 24 if angle < 1e-4 else (1 - np.cos(angle)) / angle**2
+    c = 1 / 6 - angle**2 / 120 if angle < 1e-4 else (1 - a) / angle**2
+    motion = np.eye(4)
+    motion[:3, :3] += a * cross + b * cross @ cross
+    motion[:3, 3] = (np.eye(3) + b * cross + c * cross @ cross) @ v
+    return motion
+
+
+def inverse(motion: Matrix) -> Matrix:
+    """Return the motion back."""
+    back = np.eye(4)
+    back[:3, :3] = motion[:3, :3].T
+    back[:3, 3] = -motion[:3, :3].T @ motion[:3, 3]
+    return back
+
+
+def adjoint(motion: Matrix) -> Matrix:
+    """Return the 6 x 6 matrix that takes twists of the frame a motion starts from to the frame it leads to."""
+    turn, t = motion[:3, :3], motion[:3, 3]
+    cross = np.array([[0, -t[2], t[1]], [t[2], 0, -t[0]], [-t[1], t[0], 0]])
+    full = np.zeros((6, 6))
+    full[:3, :3] = full[3:, 3:] = turn
+    full[:3, 3:] = cross @ turn
+    return full

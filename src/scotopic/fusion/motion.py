@@ -1,0 +1,347 @@
+"""How the cameras moved between two pairs: direct alignment of images, both views and all channels together.
+
+The last pair, denoised, is the template: points at known disparities. The motion is wanted after which the new pair
+shows the same values at the places where those points are now seen. With ``r = (I(W(x)) - offset) / gain - T(x)``,
+``J`` the template's gradient times the derivative of the place by the six numbers of a motion (:func:`derivatives`),
+and weights ``w`` that say how sure a disparity is, each step solves::
+
+    (sum w J^T J) step = sum w J^T r
+
+and the motion becomes ``motion * exp(-step)``: Gauss-Newton steps, inverse compositional (Baker and Matthews, 2004).
+Gain and offset of each view are fitted along. What is brought to zero is the right side of the equation, not a sum of
+squares, and ``J`` belongs to the template. So noise in the new pair moves nothing, nor that interpolation weakens it
+between pixels. Noise in the template's gradient makes steps too short; more of them are taken.
+
+Coarse to fine, by halving, up to half size, where a pixel is the mean of four. The coarsest sizes are tried from
+several starts: the motion so far continued, no motion, and, where the rig may be in a car, steps forward.
+
+**Covariance.** ``A^-1 M A^-T``. ``M`` is the sum over blocks of the outer products of their sums ``w J^T r``: what
+neighboring pixels get wrong together, by noise or by a wrong disparity, counts together (White, 1980). ``A = sum w J^T
+K`` with ``K`` from the gradient of the new pair is what ``sum w J^T J`` would be without noise in ``J``, since the
+noise of the two is independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+
+from scotopic.arrays import Array
+from scotopic.backends.device import to_numpy
+from scotopic.backends.protocol import Backend
+from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
+from scotopic.stages.channels import high_pass
+from scotopic.stages.resolution import halve
+
+SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
+STEPS = 15  #: at most, at each size
+ENOUGH = 0.01  #: px; a step that changes places by less than this, in the mean, is the last
+TRIED = 2  #: sizes that are tried from several starts
+BLOCK = 12  #: px along a side of the blocks for the covariance
+DETAIL = 4.0  #: px at half size; the likeness of two pairs is that of what is finer than this
+
+
+@dataclass(frozen=True, eq=False)
+class View(Generic[Array]):
+    """One view of the template: image ``(H, W, C)``, disparity and weight of each pixel ``(H, W)``."""
+
+    image: Array
+    disparity: Array
+    weight: Array
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A motion between two pairs.
+
+    Attributes
+    ----------
+    matrix
+        4 x 4, takes points of the template's left camera to the new one's; lengths in baselines.
+    covariance
+        6 x 6, of a twist before the motion: translation in baselines, rotation in radians.
+    gain
+        Of both views: contrast of the new pair over the template's.
+    brightness
+        Of both views: mean value of the template, and of the new pair at the same places.
+    likeness
+        How many standard deviations the correlation of the two pairs' details is above 0; a few if they show different
+        scenes.
+    """
+
+    matrix: Matrix
+    covariance: Matrix
+    gain: tuple[float, float]
+    brightness: tuple[tuple[float, float], tuple[float, float]]
+    likeness: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Size(Generic[Array]):
+    """Template and new pair at one size."""
+
+    camera: StereoCamera
+    views: list[View[Array]]
+    pair: list[Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Template(Generic[Array]):
+    """One view at one size, ready to be compared."""
+
+    image: Array
+    rays: Rays[Array]
+    q: Array
+    jacobian: list[Array]  #: six images ``(H, W, C)``
+    weight: Array  #: ``(H, W, 1)``
+
+
+def estimate_motion(
+    backend: Backend[Array],
+    camera: StereoCamera,
+    template: Sequence[View[Array]],
+    pair: Sequence[Array],
+    starts: Sequence[Matrix],
+) -> Motion:
+    """Return the motion from a template at half size to a new pair at full size; `starts` are motions to begin with."""
+    sizes = _halve_until_small(backend, camera, template, pair)
+    motions = list(starts)
+    for number, size in enumerate(sizes):
+        views = _prepare(backend, size)
+        if number < TRIED and len(motions) > 1:
+            tried = [_align(backend, size, views, motion) for motion in motions]
+            fits = [_correlation(_compare(backend, size.camera, views, size.pair, motion)) for motion in tried]
+            motions = tried if number < TRIED - 1 and len(sizes) > TRIED else [tried[int(np.argmax(fits))]]
+        else:
+            motions = [_align(backend, size, views, motions[0])]
+    motion = motions[0]
+    fit = _fit_exposure(_compare(backend, size.camera, views, size.pair, motion))
+    covariance = _covariance(backend, size, views, motion, fit)
+    return Motion(motion, covariance, fit.gain, fit.brightness, _likeness(backend, size, views, motion))
+
+
+def _halve_until_small(
+    backend: Backend[Array], camera: StereoCamera, template: Sequence[View[Array]], pair: Sequence[Array]
+) -> list[_Size[Array]]:
+    """Return half size and below, the coarsest first."""
+    channels = template[0].image.shape[2]  # one where the three of the pictures are equal
+    halves = [halve(backend, image[..., :channels]) for image in pair]
+    size = _Size(camera.halved(), list(template), halves)
+    sizes = [size]
+    while min(size.pair[0].shape[:2]) >= 2 * SMALLEST:
+        views = [
+            View(halve(backend, view.image), halve(backend, view.disparity) / 2, halve(backend, view.weight))
+            for view in size.views
+        ]
+        size = _Size(size.camera.halved(), views, [halve(backend, image) for image in size.pair])
+        sizes.append(size)
+    return sizes[::-1]
+
+
+def _prepare(backend: Backend[Array], size: _Size[Array]) -> list[_Template[Array]]:
+    prepared = []
+    for k, view in enumerate(size.views):
+        rays = Rays.of_view(backend, size.camera, view.image.shape, k == 1)
+        q = view.disparity + size.camera.doffs
+        jacobian = chain(gradient(backend, view.image), derivatives(size.camera, rays, q))
+        prepared.append(_Template(view.image, rays, q, jacobian, view.weight[..., None]))
+    return prepared
+
+
+def gradient(backend: Backend[Array], image: Array) -> tuple[Array, Array]:
+    """Return central differences along rows and columns; 0 at the edge."""
+    across, down = backend.xp.zeros_like(image), backend.xp.zeros_like(image)
+    across[:, 1:-1] = (image[:, 2:] - image[:, :-2]) / 2
+    down[1:-1] = (image[2:] - image[:-2]) / 2
+    return across, down
+
+
+def derivatives(camera: StereoCamera, rays: Rays[Array], q: Array) -> tuple[list[Array], list[Array]]:
+    """Return the derivatives of column and row by a twist before the projection, six maps each."""
+    u, f = rays.u, camera.focal
+    x = u + q if rays.is_right else u + 0 * q  # q times the X of the points in the left camera
+    v = rays.v + 0 * q
+    du = [q, 0 * q, u * q * (-1 / f), u * v * (-1 / f), f + u * x * (1 / f), -v]
+    dv = [0 * q, q, v * q * (-1 / f), -f - v * v * (1 / f), v * x * (1 / f), x]
+    return du, [each * (1 / camera.aspect) for each in dv]
+
+
+def chain(slopes: tuple[Array, Array], places: tuple[list[Array], list[Array]]) -> list[Array]:
+    """Return the derivatives of an image's values by a twist: its gradient times those of the places."""
+    across, down = slopes
+    return [across * du[..., None] + down * dv[..., None] for du, dv in zip(*places, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Weighted sums over one view: of ``1, t, s, tt, ts, ss`` and, for each of the six, of ``J, J t, J s``."""
+
+    plain: Matrix
+    jacobian: Matrix
+
+
+@dataclass(frozen=True)
+class _Exposure:
+    gain: tuple[float, float]
+    brightness: tuple[tuple[float, float], tuple[float, float]]
+
+    def offset(self, view: int) -> float:
+        """Return what is left of the new pair's values where the template is 0."""
+        template, seen = self.brightness[view]
+        return seen - self.gain[view] * template
+
+
+def _compare(
+    backend: Backend[Array],
+    camera: StereoCamera,
+    views: Sequence[_Template[Array]],
+    pair: Sequence[Array],
+    motion: Matrix,
+) -> list[_Comparison]:
+    xp, sums = backend.xp, []
+    for view, image in zip(views, pair, strict=True):
+        seen, weight = _look(backend, camera, view, image, motion)
+        t, s, w = view.image, seen, weight + 0 * seen
+        wt, ws = w * t, w * s
+        products = [w, wt, ws, wt * t, wt * s, ws * s]
+        products += [each * part for each in view.jacobian for part in (w, wt, ws)]
+        sums += [xp.sum(product, dtype=xp.float64) for product in products]
+    (found,) = to_numpy(xp.stack(sums))
+    return [_Comparison(part[:6], part[6:].reshape(6, 3)) for part in found.reshape(len(views), 24)]
+
+
+def _look(
+    backend: Backend[Array], camera: StereoCamera, view: _Template[Array], image: Array, motion: Matrix
+) -> tuple[Array, Array]:
+    """Return what an image shows where a template's points are after a motion, and their weights."""
+    x, y, q = project(camera, view.rays, view.q, motion)
+    seen, inside = sample_linear(backend, image, x, y)
+    return seen, view.weight * backend.xp.astype((inside & (q > 0))[..., None], backend.xp.float32)
+
+
+def sample_linear(backend: Backend[Array], image: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Return an image between its pixels, and which of the places lie inside it."""
+    xp, (height, width, channels) = backend.xp, image.shape
+    inside = (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1)
+    x, y = xp.where(inside, x, 0.0), xp.where(inside, y, 0.0)
+    left, top = xp.clip(xp.floor(x), max=width - 2), xp.clip(xp.floor(y), max=height - 2)
+    a, b = x - left, y - top
+    first = xp.reshape(xp.astype(top, xp.int64) * width + xp.astype(left, xp.int64), (-1,))
+    flat = xp.reshape(image, (height * width, channels))
+    shares = [(1 - a) * (1 - b), a * (1 - b), (1 - a) * b, a * b]
+    total = 0 * image
+    for step, share in zip((0, 1, width, width + 1), shares, strict=True):
+        total = total + xp.reshape(xp.take(flat, first + step, axis=0), image.shape) * share[..., None]
+    return total, inside
+
+
+def _fit_exposure(comparisons: Sequence[_Comparison]) -> _Exposure:
+    gains, means = [], []
+    for one in comparisons:
+        n, t, s, tt, ts, _ = one.plain
+        n = max(n, 1e-9)
+        gain = (ts - t * s / n) / max(tt - t * t / n, 1e-12)
+        gains.append(max(float(gain), 0.1))  # a pair that shows something else has no gain to divide by
+        means.append((float(t / n), float(s / n)))
+    return _Exposure((gains[0], gains[1]), (means[0], means[1]))
+
+
+def _correlation(comparisons: Sequence[_Comparison]) -> float:
+    """Return the correlation of template and new pair, both views together."""
+    total = np.zeros(3)
+    for one in comparisons:
+        n, t, s, tt, ts, ss = one.plain
+        n = max(n, 1e-9)
+        total += tt - t * t / n, ts - t * s / n, ss - s * s / n
+    return float(total[1] / max(total[0] * total[2], 1e-12) ** 0.5)
+
+
+def _align(backend: Backend[Array], size: _Size[Array], views: Sequence[_Template[Array]], motion: Matrix) -> Matrix:
+    """Return the motion at one size."""
+    hessian, flow = _hessian(backend, views), _mean_flow(backend, size.camera, views[0])
+    hessian += 1e-6 * np.diag(np.diag(hessian)) + 1e-12 * np.eye(6)
+    for _ in range(STEPS):
+        comparisons = _compare(backend, size.camera, views, size.pair, motion)
+        score = _score(comparisons, _fit_exposure(comparisons))
+        step: Matrix = np.asarray(np.linalg.solve(hessian, score), np.float64)
+        motion = motion @ exponential(-step)
+        if float(step @ flow @ step) < ENOUGH**2:
+            break
+    return motion
+
+
+def _score(comparisons: Sequence[_Comparison], exposure: _Exposure) -> Matrix:
+    """Return ``sum w J^T r``."""
+    score = np.zeros(6)
+    for view, (one, gain) in enumerate(zip(comparisons, exposure.gain, strict=True)):
+        score += one.jacobian @ (-exposure.offset(view) / gain, -1.0, 1 / gain)
+    return score
+
+
+def _hessian(backend: Backend[Array], views: Sequence[_Template[Array]]) -> Matrix:
+    return sum((_products(backend, view.jacobian, view.jacobian, view.weight) for view in views), np.zeros((6, 6)))
+
+
+def _mean_flow(backend: Backend[Array], camera: StereoCamera, view: _Template[Array]) -> Matrix:
+    """Return the matrix of the mean squared change of place that a twist makes."""
+    across, down = derivatives(camera, view.rays, view.q)
+    one = 0 * view.q + 1
+    pixels = one.shape[0] * one.shape[1]
+    total = _products(backend, across, across, one) + _products(backend, down, down, one)
+    return np.asarray(total / pixels)
+
+
+def _products(backend: Backend[Array], one: Sequence[Array], other: Sequence[Array], weight: Array) -> Matrix:
+    """Return the weighted sums of the products of six images with six others."""
+    xp = backend.xp
+    weighted = [each * weight for each in one]
+    sums = [xp.sum(a * b, dtype=xp.float64) for a in weighted for b in other]
+    (found,) = to_numpy(xp.stack(sums))
+    return np.asarray(found.reshape(6, 6))
+
+
+def _covariance(
+    backend: Backend[Array],
+    size: _Size[Array],
+    views: Sequence[_Template[Array]],
+    motion: Matrix,
+    exposure: _Exposure,
+) -> Matrix:
+    slopes, blocks = np.zeros((6, 6)), []
+    for k, (view, image) in enumerate(zip(views, size.pair, strict=True)):
+        gain, offset = exposure.gain[k], exposure.offset(k)
+        seen, weight = _look(backend, size.camera, view, image, motion)
+        across, down = (_look(backend, size.camera, view, each, motion)[0] for each in gradient(backend, image))
+        there = chain((across / gain, down / gain), derivatives(size.camera, view.rays, view.q))
+        slopes += _products(backend, view.jacobian, there, weight)
+        rest = ((seen - offset) / gain - view.image) * weight
+        blocks.append(np.stack([_block_sums(part) for part in to_numpy(*(j * rest for j in view.jacobian))], axis=1))
+    sums = np.concatenate(blocks)
+    slopes = (slopes + slopes.T) / 2
+    # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.
+    values, axes = np.linalg.eigh(slopes)
+    back = axes @ np.diag(1 / np.maximum(values, 1e-4 * values.max())) @ axes.T
+    return np.asarray(back @ (sums.T @ sums) @ back)
+
+
+def _block_sums(values: np.ndarray) -> Matrix:
+    height, width = values.shape[:2]
+    rows, columns = -(-height // BLOCK), -(-width // BLOCK)
+    padded = np.zeros((rows * BLOCK, columns * BLOCK))
+    padded[:height, :width] = values.sum(axis=2, dtype=np.float64)
+    return np.asarray(padded.reshape(rows, BLOCK, columns, BLOCK).sum(axis=(1, 3)).ravel())
+
+
+def _likeness(backend: Backend[Array], size: _Size[Array], views: Sequence[_Template[Array]], motion: Matrix) -> float:
+    """Return how clearly the details of the two pairs are alike, from the sums of blocks."""
+    products = []
+    for view, image in zip(views, size.pair, strict=True):
+        seen, weight = _look(backend, size.camera, view, image, motion)
+        one, other = (high_pass(backend, each, DETAIL) for each in (view.image, seen))
+        (product,) = to_numpy(one * other * weight)
+        products.append(_block_sums(product))
+    sums = np.concatenate(products)
+    return float(sums.sum() / max((sums**2).sum(), 1e-30) ** 0.5)

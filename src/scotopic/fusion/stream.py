@@ -1,0 +1,162 @@
+"""Pairs of a stream, each matched with the light of those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Generic
+
+import numpy as np
+
+from scotopic.arrays import Array
+from scotopic.backends.device import is_on_gpu, to_numpy
+from scotopic.backends.protocol import Backend
+from scotopic.depth import Calibration
+from scotopic.errors import SettingsError
+from scotopic.fusion.geometry import Matrix, StereoCamera
+from scotopic.fusion.tracker import FusedPair, Tracker
+from scotopic.inputs import is_constant
+from scotopic.io.masks import Mask
+from scotopic.levels import Levels
+from scotopic.result import Match
+from scotopic.settings import Settings
+from scotopic.stages.consistency import Reason
+
+MOST = 256  #: frames that can be fused; each is kept
+
+#: Matches two images; the second list is the light that each of their pixels rests on.
+MatchFused = Callable[[list[Any], list[Any]], Match]
+
+
+class FusedStream(Generic[Array]):
+    """Matches the pairs of a stream, each with the light of those before it.
+
+    Parameters
+    ----------
+    backend, run
+        The device, and what matches on it.
+    settings
+        Of the matches.
+    shape
+        ``(height, width, channels)``.
+    fuse
+        Pairs to fuse, the present one included.
+    calibration
+        Of the rectified images; ``None`` assumes a focal length equal to the width and a centered axis.
+    """
+
+    def __init__(
+        self,
+        backend: Backend[Array],
+        run: MatchFused,
+        settings: Settings,
+        shape: tuple[int, ...],
+        fuse: int,
+        calibration: Calibration | None,
+    ) -> None:
+        self._backend: Backend[Array] = backend
+        self._run, self._settings = run, settings
+        self._camera = camera_for(calibration, shape)
+        self._tracker: Tracker[Array] = Tracker(backend, self._camera, check_fuse(fuse))
+        self._levels: Levels | None = None
+
+    def match(
+        self,
+        images: Sequence[Any],
+        masks: tuple[Mask | None, Mask | None],
+        find_levels: Callable[[Sequence[Any]], Levels],
+    ) -> Match:
+        """Return the match of the next pair; images of one color are passed over."""
+        if any(is_constant(image) for image in images):
+            self._tracker.skip()
+            return self._empty(images).masked(*masks)
+        if self._levels is None:  # those of the first pair for all: levels of their own would flicker
+            self._levels = find_levels(images)
+        left, right = (self._backend.asarray(self._levels.apply(image)) for image in images)
+        valid = [None if mask is None else self._backend.asarray(~mask) for mask in masks]
+        fused = self._tracker.add((left, right), (valid[0], valid[1]))
+        result = self._run([fused.left.image, fused.right.image], light_of(self._backend, fused))
+        self._tracker.learn(result)
+        result = describe_fused(result, fused, self._camera.unit, self._levels, images)
+        # What is masked in this pair may have been seen in an earlier one.
+        return result.masked(
+            *(_unseen(mask, view.frames) for mask, view in zip(masks, (fused.left, fused.right), strict=True))
+        )
+
+    def _empty(self, images: Sequence[Any]) -> Match:
+        """Return the match of a pair that shows nothing; the rig is where it was last seen."""
+        result = Match.empty(images[0], images[1], self._settings, Reason.NO_STRUCTURE)
+        pose, covariance = in_unit(*self._tracker.pose, self._camera.unit)
+        nothing = np.zeros(result.reason.shape, np.float32)
+        views = result.left_image, result.right_image
+        return replace(
+            result, pose=pose, pose_covariance=covariance, frames=nothing, fused_left=views[0], fused_right=views[1]
+        )
+
+
+def describe_fused(result: Match, fused: FusedPair[Array], unit: float, levels: Levels, images: Sequence[Any]) -> Match:
+    """Return the match of a fused pair with what fusion adds, in recorded values and in the calibration's unit.
+
+    ``images`` are those that were recorded. The result is on their device.
+    """
+    pose, covariance = in_unit(fused.pose, fused.covariance, unit)
+    views: list[Any] = [levels.restore(view.image) for view in (fused.left, fused.right)]
+    frames: Any = fused.left.frames
+    result = replace(
+        restore_colors(result, levels),
+        left_image=images[0],
+        right_image=images[1],
+        denoised=None,
+        pose=pose,
+        pose_covariance=covariance,
+        frames=frames,
+        fused_left=views[0],
+        fused_right=views[1],
+    )
+    return result if is_on_gpu(images[0]) else result.to_numpy()
+
+
+def check_fuse(fuse: int) -> int:
+    """Return the number of pairs to fuse, or raise :class:`SettingsError`."""
+    if isinstance(fuse, bool) or not isinstance(fuse, int) or not 1 <= fuse <= MOST:
+        raise SettingsError(f"fuse is the number of pairs to fuse, a whole number from 1 to {MOST}, not {fuse!r}.")
+    return fuse
+
+
+def camera_for(calibration: Calibration | None, shape: tuple[int, ...]) -> StereoCamera:
+    """Return the cameras of a calibration for images of this size, or those that are assumed without one."""
+    if calibration is None:
+        return StereoCamera.assumed(shape)
+    return StereoCamera.from_calibration(calibration.for_image(shape[1], shape[0]))
+
+
+def light_of(backend: Backend[Array], fused: FusedPair[Array]) -> list[Array]:
+    """Return how much light each pixel of both views rests on, as a share of what most of them rest on."""
+    shares = []
+    for view in (fused.left, fused.right):
+        typical = max(backend.quantile(view.frames, 0.5), 1.0)
+        shares.append(backend.xp.clip(view.frames / typical, min=0.5 / typical, max=1.0))
+    return shares
+
+
+def restore_colors(result: Match, levels: Levels) -> Match:
+    """Return a match whose colors are recorded values, as its images are."""
+    if levels.is_full:
+        return result
+    colors = levels.restore(result.left_colors), levels.restore(result.right_colors)
+    return replace(result, left_colors=colors[0], right_colors=colors[1])
+
+
+def in_unit(pose: Matrix, covariance: Matrix, unit: float) -> tuple[Matrix, Matrix]:
+    """Return a pose and its covariance with lengths in another unit than baselines."""
+    scaled, scale = pose.copy(), np.repeat([unit, 1.0], 3)
+    scaled[:3, 3] *= unit
+    return scaled, covariance * scale * scale[:, None]
+
+
+def _unseen(mask: Mask | None, frames: Any) -> Mask | None:
+    """Return the masked pixels that no other pair has seen."""
+    if mask is None:
+        return None
+    (counts,) = to_numpy(frames)
+    return np.asarray(mask & (counts < 0.5))

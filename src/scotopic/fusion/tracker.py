@@ -1,0 +1,250 @@
+"""A stream of pairs: where each was taken, and the light of the pairs before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic
+
+import numpy as np
+
+from scotopic.arrays import Array
+from scotopic.backends.protocol import Backend
+from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential, inverse
+from scotopic.fusion.motion import Motion, View, estimate_motion
+from scotopic.fusion.warp import carry_disparity
+from scotopic.fusion.window import Frame, FusedView, fuse_view
+from scotopic.result import Match
+from scotopic.settings import NoiseSettings
+from scotopic.stages.noise import NoiseModel, estimate_noise
+from scotopic.stages.resolution import halve
+from scotopic.subpixel import nearest_pixel
+
+ALIKE = 6.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
+SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
+#: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
+FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
+
+
+@dataclass(frozen=True, eq=False)
+class FusedPair(Generic[Array]):
+    """A pair with the light of earlier ones.
+
+    ``pose`` takes points of the left camera to the first one's, in baselines; ``covariance``, 6 x 6, is that of a twist
+    after it (translation first). It is infinite after a cut: how the new place lies to the first is not known.
+    """
+
+    left: FusedView[Array]
+    right: FusedView[Array]
+    pose: Matrix
+    covariance: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Generic[Array]):
+    """What a match tells about its pair: both views at half size to align others with, and their disparities."""
+
+    template: tuple[View[Array], View[Array]]
+    disparities: tuple[Array, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Track(Generic[Array]):
+    """What is known of the scene so far. The last frame is the newest."""
+
+    frames: tuple[Frame[Array], ...]
+    noise: NoiseModel
+    known: Known[Array] | None = None  #: of the newest frame
+    velocity: Matrix | None = None  #: the last motion
+    missed: int = 0  #: pairs since then that could not be used
+    map_covariance: Matrix | float = 0.0  #: of where the frames lie as a whole
+    usual_gain: tuple[float, float] = (1.0, 1.0)  #: the denoised template's contrast may be a little low or high
+
+
+class Tracker(Generic[Array]):
+    """Fuses the pairs of a stream, one after the other.
+
+    For each pair call :meth:`add`, match what it returns, and give the match to :meth:`learn`.
+
+    Parameters
+    ----------
+    camera
+        The calibrated rig.
+    most
+        Frames to fuse, the present one included.
+    """
+
+    def __init__(self, backend: Backend[Array], camera: StereoCamera, most: int) -> None:
+        self._backend: Backend[Array] = backend
+        self._camera, self._most = camera, most
+        self._track: _Track[Array] | None = None
+        self._before: _Track[Array] | None = None  # the last one, until the pair after a cut shows which goes on
+        self._pose, self._covariance = np.eye(4), np.zeros((6, 6))
+
+    @property
+    def pose(self) -> tuple[Matrix, Matrix]:
+        """Where the last usable pair was taken, and its covariance, as in :class:`FusedPair`."""
+        return self._pose, self._covariance
+
+    def skip(self) -> None:
+        """Note that a pair was lost or shows nothing."""
+        if self._track is not None:
+            self._track = replace(self._track, missed=self._track.missed + 1)
+
+    def add(
+        self, images: tuple[Array, Array], valid: tuple[Array | None, Array | None] = (None, None)
+    ) -> FusedPair[Array]:
+        """Return a new pair with the light of those before it that show the same scene."""
+        track, motion = self._find(images)
+        if track is None or motion is None:
+            return self._start(images, valid)
+        self._track, self._before = track, None
+        frame = self._place(track, motion, images, valid)
+        views = self._fuse(track, frame, motion)
+        self._track = self._follow(track, frame, motion)
+        return FusedPair(*views, self._pose, self._covariance)
+
+    def learn(self, match: Match) -> None:
+        """Take in what was found in the pair that :meth:`add` returned last; its arrays are the device's."""
+        assert self._track is not None
+        self._track = replace(self._track, known=learn_from(self._backend, match))
+
+    def _find(self, images: tuple[Array, Array]) -> tuple[_Track[Array] | None, Motion | None]:
+        """Return the track that a pair belongs to and the motion since its last frame; nothing after a cut."""
+        best: tuple[_Track[Array] | None, Motion | None] = (None, None)
+        for track in (self._track, self._before):
+            if track is None or track.known is None:
+                continue
+            motion = self._estimate(track, images)
+            if motion.likeness > (ALIKE if best[1] is None else best[1].likeness):
+                best = track, motion
+        return best
+
+    def _estimate(self, track: _Track[Array], images: tuple[Array, Array]) -> Motion:
+        assert track.known is not None
+        template = track.known.template
+        starts: list[Matrix] = []
+        found: Motion | None = None
+        if track.velocity is not None:
+            starts.append(np.linalg.matrix_power(track.velocity, track.missed + 1))
+            found = estimate_motion(self._backend, self._camera, template, images, starts)
+            if found.likeness > 2 * ALIKE:
+                return found
+        starts += FROM_REST
+        other = estimate_motion(self._backend, self._camera, template, images, starts)
+        return other if found is None or other.likeness > found.likeness else found
+
+    def _start(self, images: tuple[Array, Array], valid: tuple[Array | None, Array | None]) -> FusedPair[Array]:
+        """Begin a new track with a pair."""
+        if self._track is not None:  # a cut: the new place is not known
+            self._covariance = np.diag(np.full(6, np.inf))
+            self._before = replace(self._track, missed=self._track.missed + 1)
+        noise = estimate_noise(self._backend, images, NoiseSettings())
+        self._track = _Track((Frame(images, valid, self._pose),), noise, map_covariance=self._covariance)
+        left, right = (
+            FusedView(image, self._backend.xp.ones_like(image[..., 0]) if ok is None else _as_weight(self._backend, ok))
+            for image, ok in zip(images, valid, strict=True)
+        )
+        return FusedPair(left, right, self._pose, self._covariance)
+
+    def _place(
+        self,
+        track: _Track[Array],
+        motion: Motion,
+        images: tuple[Array, Array],
+        valid: tuple[Array | None, Array | None],
+    ) -> Frame[Array]:
+        """Return a new frame with its pose and exposure."""
+        last = track.frames[-1]
+        self._pose = last.pose @ inverse(motion.matrix)
+        turned = adjoint(last.pose)
+        self._covariance = track.map_covariance + turned @ motion.covariance @ turned.T
+        gain, offset = [1.0, 1.0], [0.0, 0.0]
+        for k, (template, seen) in enumerate(motion.brightness):
+            relative = motion.gain[k] / track.usual_gain[k]
+            if abs(relative - 1) > SAME_EXPOSURE:
+                gain[k], offset[k] = relative, seen - relative * template
+        return Frame(images, valid, self._pose, (gain[0], gain[1]), (offset[0], offset[1]))
+
+    def _fuse(
+        self, track: _Track[Array], frame: Frame[Array], motion: Motion
+    ) -> tuple[FusedView[Array], FusedView[Array]]:
+        assert track.known is not None
+        backend, camera = self._backend, self._camera
+        others = track.frames[::-1][: self._most - 1]
+        left, right = (
+            fuse_view(
+                backend,
+                camera,
+                frame,
+                others,
+                carry_disparity(backend, camera, disparity, motion.matrix, view == 1),
+                track.noise,
+                view,
+            )
+            for view, disparity in enumerate(track.known.disparities)
+        )
+        return left, right
+
+    def _follow(self, track: _Track[Array], frame: Frame[Array], motion: Motion) -> _Track[Array]:
+        """Return the track with a new frame at its end."""
+        frames = list(track.frames)
+        frames.append(frame)
+        turned = adjoint(track.frames[-1].pose)
+        # The frames' common place is the mean of theirs, which a new one moves by its share of its own error.
+        moved = turned @ motion.covariance @ turned.T / (len(track.frames) + 1) ** 2
+        usual = track.usual_gain if frame.gain != (1.0, 1.0) else _mean(track.usual_gain, motion.gain)
+        # A step over several missed pairs is as many steps.
+        velocity = motion.matrix if track.missed == 0 else None
+        return replace(
+            track,
+            frames=tuple(frames[-self._most :]),
+            known=None,
+            velocity=velocity,
+            missed=0,
+            map_covariance=track.map_covariance + moved,
+            usual_gain=usual,
+        )
+
+
+def learn_from(backend: Backend[Array], match: Match) -> Known[Array] | None:
+    """Return what a match of device arrays tells about its pair; nothing where it found nothing."""
+    maps = match.disparity_all, match.right_disparity, match.confidence
+    left, right, confidence = (backend.asarray(each) for each in maps)
+    if not bool(backend.xp.all(left == left)):  # NaN
+        return None
+    views = match.denoised or (match.left_colors, match.right_colors)
+    weights = confidence, _seen_from_right(backend, confidence, right)
+    template = [
+        View(
+            _at_half_size(backend, backend.asarray(view), left.shape), halve(backend, disparity) / 2, halve(backend, w)
+        )
+        for view, disparity, w in zip(views, (left, right), weights, strict=True)
+    ]
+    return Known((template[0], template[1]), (left, right))
+
+
+def _at_half_size(backend: Backend[Array], image: Array, shape: tuple[int, ...]) -> Array:
+    """Return an image, which may have been denoised at another size than the full one, at half size."""
+    if image.shape[:2] == shape:
+        return halve(backend, image)
+    height, width = (-(-length // 2) for length in shape)
+    planes = [backend.contiguous(image[..., c]) for c in range(image.shape[2])]
+    while planes[0].shape[0] < height:
+        planes = [backend.resize_linear(plane, 2) for plane in planes]
+    return backend.contiguous(backend.xp.stack(planes, axis=2)[:height, :width])
+
+
+def _mean(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    return 0.75 * one[0] + 0.25 * other[0], 0.75 * one[1] + 0.25 * other[1]
+
+
+def _as_weight(backend: Backend[Array], valid: Array) -> Array:
+    return backend.xp.astype(valid, backend.xp.float32)
+
+
+def _seen_from_right(backend: Backend[Array], values: Array, right_disparity: Array) -> Array:
+    """Return a map of the left view as the right view sees it."""
+    xp, width = backend.xp, values.shape[1]
+    column = nearest_pixel(xp.astype(backend.arange(width), xp.float32) + right_disparity, xp)
+    return xp.take_along_axis(values, xp.astype(xp.clip(column, min=0, max=width - 1), xp.int64), axis=1)

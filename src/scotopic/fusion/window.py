@@ -1,0 +1,122 @@
+"""The last pairs, averaged where they show the same: more light for the present one.
+
+Each earlier image is looked at from the present view (:mod:`~scotopic.fusion.warp`) and added where it agrees with what
+has been added so far, the newest first. Older frames go in groups, each as large as all before it: one frame, one, two,
+four, eight. A group's mean is as quiet as what it is compared with, so that the test finds ever fainter differences,
+and what moves by itself has moved further in the older groups.
+
+**The test.** ``e`` is the difference of the two means blurred by 2 px. Without a change its variance is::
+
+    v = s^2 (1/n + 1/m) / (4 pi 2^2)  +  0.15 |gradient|^2
+
+``s^2`` a frame's noise, ``n`` and ``m`` the frames behind either mean; the second part allows places to be 0.4 px off.
+The mean of ``e^2 / v`` over the channels, blurred by 5 px, is near 1 where nothing has changed. From 1.6 to 2.4 the
+group's weight falls to 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from scotopic.arrays import Array
+from scotopic.backends.protocol import Backend
+from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
+from scotopic.fusion.motion import gradient
+from scotopic.fusion.warp import look_back
+from scotopic.stages.noise import NoiseModel
+
+FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
+MISPLACED = 0.15  #: px^2, how far off places may be, squared
+ALIKE, DIFFERENT = 1.6, 2.4  #: the test's values between which a weight falls from 1 to 0
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(Generic[Array]):
+    """A pair that was recorded: both images, which of their pixels count (``None``: all), and from where.
+
+    ``pose`` takes points of its left camera to the first one's, in baselines. ``gain`` and ``offset`` of both views
+    take values of the window's first frame to its own.
+    """
+
+    images: tuple[Array, Array]
+    valid: tuple[Array | None, Array | None]
+    pose: Matrix
+    gain: tuple[float, float] = (1.0, 1.0)
+    offset: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedView(Generic[Array]):
+    """One view, averaged: the image, and how many frames each pixel rests on."""
+
+    image: Array
+    frames: Array
+
+
+def fuse_view(
+    backend: Backend[Array],
+    camera: StereoCamera,
+    present: Frame[Array],
+    others: Sequence[Frame[Array]],
+    disparity: Array,
+    noise: NoiseModel,
+    view: int,
+) -> FusedView[Array]:
+    """Return one view of a frame, with the light of others added, the first of them first."""
+    xp = backend.xp
+    (mean, worth), own = _exposed(present, view), present.valid[view]
+    count = (xp.ones_like(mean[..., 0]) if own is None else xp.astype(own, xp.float32)) * worth
+    for group in _doubling(others):
+        total, weight = 0 * mean, 0 * count
+        for frame in group:
+            image, worth = _exposed(frame, view)
+            valid = frame.valid[view]
+            stack = image if valid is None else xp.concat([image, xp.astype(valid, xp.float32)[..., None]], axis=2)
+            to_frame = inverse(frame.pose) @ present.pose
+            seen, is_seen = look_back(backend, camera, stack, disparity, to_frame, view == 1)
+            share = xp.astype(is_seen, xp.float32) * worth
+            if valid is not None:
+                share, seen = share * seen[..., -1], seen[..., :-1]
+            total, weight = total + seen * share[..., None], weight + share
+        average = total / xp.clip(weight, min=1e-6)[..., None]
+        weight = weight * _agreement(backend, mean, count, average, weight, noise)
+        both = count + weight
+        share = weight / xp.clip(both, min=1e-6)
+        mean, count = mean + (average - mean) * share[..., None], both
+    return FusedView(mean, count)
+
+
+def _exposed(frame: Frame[Array], view: int) -> tuple[Array, float]:
+    """Return an image in the values of the window's first frame, and how much light it is worth."""
+    image, gain, offset = frame.images[view], frame.gain[view], frame.offset[view]
+    return (image, 1.0) if (gain, offset) == (1.0, 0.0) else ((image - offset) / gain, min(gain * gain, 1.0))
+
+
+def _doubling(frames: Sequence[Frame[Array]]) -> Iterator[Sequence[Frame[Array]]]:
+    """Yield groups of frames, each as large as all before it and the present frame."""
+    done = 0
+    while done < len(frames):
+        size = done + 1
+        yield frames[done : done + size]
+        done += size
+
+
+def _agreement(
+    backend: Backend[Array], mean: Array, count: Array, other: Array, weight: Array, noise: NoiseModel
+) -> Array:
+    """Return the weight of a group of frames, from 0 to 1, by how well its mean agrees with that of the newer ones."""
+    xp = backend.xp
+    both = xp.astype((count > 0) & (weight > 0), xp.float32)[..., None]
+    smooth = backend.blur(mean, FINE)
+    across, down = gradient(backend, smooth)
+    frames = 1 / xp.clip(count, min=1e-6) + 1 / xp.clip(weight, min=1e-6)
+    variance = noise.recorded_variance(smooth) * frames[..., None] * (1 / (4 * math.pi * FINE**2))
+    variance = variance + MISPLACED * (across * across + down * down)
+    difference = backend.blur((other - mean) * both, FINE)
+    energy = xp.mean(difference * difference / xp.clip(variance, min=1e-12) * both, axis=2)
+    seen = backend.blur(both[..., 0], WIDE)
+    found = backend.blur(energy, WIDE) / xp.clip(seen, min=1e-6)
+    return xp.clip((DIFFERENT - found) / (DIFFERENT - ALIKE), min=0, max=1)
