@@ -284,6 +284,8 @@ class Matcher:
         Of every image: ``(height, width)``, gray, or ``(height, width, channels)``. That of the first pair by default.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    normalize
+        As for :func:`scotopic.match`; each pair has levels of its own.
     **overrides
         As for :func:`scotopic.match`.
 
@@ -302,9 +304,12 @@ class Matcher:
         preset: str | Settings = "best",
         shape: tuple[int, ...] | None = None,
         device: str = "auto",
+        *,
+        normalize: bool = True,
         **overrides: Any,
     ) -> None:
         self.device = resolve_device(device)
+        self._normalize = normalize
         self.settings = make_settings(preset, **overrides)
         self.shape: tuple[int, int, int] | None = None
         self._runner: _CpuRunner | GraphRunner | None = None
@@ -397,7 +402,7 @@ class Matcher:
         images, _ = prepared
         if any(is_constant(image) for image in images):
             return prepared, None
-        levels = _levels(images)
+        levels = _levels(images) if self._normalize else Levels()
         return prepared, (levels, self._runner.begin([levels.apply(image) for image in images]))
 
     def _end(self, prepared: _Prepared, ticket: Any) -> Match:
