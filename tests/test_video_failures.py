@@ -31,7 +31,7 @@ from video_runs import (
 
 from scotopic.errors import OutputError
 from scotopic.io import write_png
-from scotopic.preview import draw_side_by_side
+from scotopic.preview import draw_video_frame
 from scotopic.result import Match
 
 COMMAND = importlib.import_module("scotopic.cli.video")  # scotopic.cli.video is the function of this name
@@ -110,23 +110,12 @@ def test_lengths_that_differ_are_both_named_and_the_shortest_can_be_taken(copied
     assert (report["pairs"], report["pairs_expected"], report["complete"]) == (3, 3, True)
 
 
-def test_the_next_codec_is_taken_where_the_first_does_not_work(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scotopic.io.video.CODECS", (("none", ".mp4"), ("MJPG", ".avi")))
-
-    succeed(source / "left", source / "right", "-o", tmp_path, "--count", 2)
-
-    assert report_of(tmp_path)["video"]["codec"] == "MJPG"
-    assert len(read_video(tmp_path / "video.avi")) == 2
-
-
-def test_no_codec_at_all_is_said_in_words(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scotopic.io.video.CODECS", (("none", ".mp4"),))
+def test_a_missing_encoder_is_said_in_words(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scotopic.io.video._ENCODER", "libnone")
 
     message = fail(source / "left", source / "right", "-o", tmp_path / "out")
 
-    assert re.search(r"192 x 64 px.*none.*opencv-python-headless", message)
+    assert re.search(r"libnone.*pip install", message)
     assert not (tmp_path / "out").exists()
 
 
@@ -161,10 +150,10 @@ def check_kept(out: Path, matched: Path, count: int) -> None:
     """What a run has left that was stopped after some frames: whole, playable, said to be incomplete."""
     report = report_of(out)
     names = [f"frames/{number:06d}.npz" for number in range(count)]
-    assert listing(out) == {report["video"]["file"], "report.json", *names}
+    assert listing(out) == {"video.mp4", "report.json", *names}
     for name in names:
         assert (out / name).read_bytes() == (matched / name).read_bytes()
-    assert len(read_video(out / report["video"]["file"])) == count
+    assert len(read_video(out / "video.mp4")) == count
     assert (report["pairs"], len(report["frames"]), report["complete"]) == (count, count, False)
 
 
@@ -182,7 +171,7 @@ def test_a_video_that_was_cut_short_is_matched_up_to_the_frame_that_is_named(cop
     assert found[2] == found[1]
     report = report_of(out)
     assert (report["pairs"], report["pairs_expected"], report["complete"]) == (whole, COUNT, False)
-    assert len(read_video(out / report["video"]["file"])) == whole
+    assert len(read_video(out / "video.mp4")) == whole
     succeed(copied / "left.avi", copied / "right.avi", "-o", tmp_path / "part", "--count", whole)
 
 
@@ -214,13 +203,13 @@ def test_an_interruption_leaves_a_video_that_plays_and_the_finished_frames(
 ) -> None:
     seen: list[Match] = []
 
-    def interrupt(match: Match) -> Any:
+    def interrupt(match: Match, *rest: Any) -> Any:
         if len(seen) == 3:
             raise KeyboardInterrupt
         seen.append(match)
-        return draw_side_by_side(match)
+        return draw_video_frame(match, *rest)
 
-    monkeypatch.setattr(COMMAND, "draw_side_by_side", interrupt)
+    monkeypatch.setattr(COMMAND, "draw_video_frame", interrupt)
 
     result = run(source / "left", source / "right", "-o", tmp_path, *OPTIONS)
 
@@ -228,7 +217,7 @@ def test_an_interruption_leaves_a_video_that_plays_and_the_finished_frames(
     assert result.stderr.splitlines()[-1].startswith("interrupted")
     report = report_of(tmp_path)
     assert (report["complete"], report["stopped_by"]) == (False, "interrupted")
-    assert len(read_video(tmp_path / report["video"]["file"])) == 3
+    assert len(read_video(tmp_path / "video.mp4")) == 3
     for path in (tmp_path / "frames").iterdir():
         assert path.read_bytes() == (matched / "frames" / path.name).read_bytes()
 
@@ -260,7 +249,7 @@ def test_a_run_that_is_stopped_from_outside_ends_at_once_and_leaves_whole_files(
     done = report["pairs"]
     assert 1 <= done < 300
     names = [f"frames/{k:06d}.npz" for k in range(done)]
-    assert listing(tmp_path / "out") == {report["video"]["file"], "report.json", *names}
+    assert listing(tmp_path / "out") == {"video.mp4", "report.json", *names}
     for k, name in enumerate(names):
         assert (tmp_path / "out" / name).read_bytes() == (matched / f"frames/{k % COUNT:06d}.npz").read_bytes()
-    assert done - 1 <= len(read_video(tmp_path / "out" / report["video"]["file"])) <= done
+    assert done - 1 <= len(read_video(tmp_path / "out" / "video.mp4")) <= done

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import av
 import command_line
 import cv2
 import numpy as np
@@ -50,13 +51,9 @@ def report_of(folder: Path) -> dict[str, Any]:
 
 
 def read_video(path: Path) -> list[Frame]:
-    """Every frame that OpenCV decodes, RGB."""
-    capture = cv2.VideoCapture(str(path))
-    frames = []
-    while (found := capture.read())[0]:
-        frames.append(found[1][:, :, ::-1])
-    capture.release()
-    return frames
+    """Every frame of a video, RGB, as FFmpeg decodes it."""
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 def write_video(path: Path, frames: Sequence[Frame], codec: str = "MJPG", fps: float = 12.5) -> None:

@@ -356,6 +356,8 @@ class Matcher:
         Of every image: ``(height, width)``, gray, or ``(height, width, channels)``. That of the first pair by default.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    normalize
+        As for :func:`scotopic.match`; each pair has levels of its own, or all those of the first with `fuse`.
     fuse
         How many pairs to fuse: each pair is matched with the light of those before it, carried along with the motion of
         the cameras, and each match also has the pose, its covariance, the number of frames behind each pixel, and the
@@ -382,11 +384,13 @@ class Matcher:
         shape: tuple[int, ...] | None = None,
         device: str = "auto",
         *,
+        normalize: bool = True,
         fuse: int | None = None,
         calibration: Calibration | None = None,
         **overrides: Any,
     ) -> None:
         self.device = resolve_device(device)
+        self._normalize = normalize
         self.settings = make_settings(preset, **overrides)
         self.fuse = None if fuse is None else check_fuse(fuse)
         self.calibration = calibration
@@ -449,7 +453,7 @@ class Matcher:
                     assert self.fuse is not None
                     backend, run = self._fused_runner(silent)
                     self._stream = FusedStream(backend, run, self.settings, self.shape, self.fuse, self.calibration)
-                yield self._stream.match(images, masks, _levels)
+                yield self._stream.match(images, masks, self._find_levels)
 
     def refine(self, pairs: Sequence[Pair], reference: int, progress: Progress) -> Generator[Match, None, None]:
         """Yield the answers of :func:`refine_burst`."""
@@ -457,7 +461,7 @@ class Matcher:
         recorded = taken[reference]
         if any(is_constant(image) for image in recorded):
             raise InputError(f"Frame {reference} shows nothing, so it cannot be the reference. Choose another.")
-        levels, (backend, run) = _levels(recorded), self._fused_runner(progress)
+        levels, (backend, run) = self._find_levels(recorded), self._fused_runner(progress)
         usable = [None if any(is_constant(image) for image in pair) else pair for pair in taken]
         placed = [
             None if pair is None else tuple(backend.asarray(levels.apply(image)) for image in pair) for pair in usable
@@ -469,6 +473,9 @@ class Matcher:
             result = run([fused.left.image, fused.right.image], light_of(backend, fused))
             burst.learn(result)
             yield describe_fused(result, fused, camera.unit, levels, recorded)
+
+    def _find_levels(self, images: Sequence[Any]) -> Levels:
+        return _levels(images) if self._normalize else Levels()
 
     def _fused_runner(self, progress: Progress) -> tuple[Any, MatchFused]:
         """Return the device's backend and what matches fused images on it."""
@@ -532,7 +539,7 @@ class Matcher:
         images, _ = prepared
         if any(is_constant(image) for image in images):
             return prepared, None
-        levels = _levels(images)
+        levels = self._find_levels(images)
         return prepared, (levels, self._runner.begin([levels.apply(image) for image in images]))
 
     def _end(self, prepared: _Prepared, ticket: Any) -> Match:

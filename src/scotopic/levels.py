@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scotopic.backends.device import is_tensor
 from scotopic.errors import SettingsError
@@ -49,6 +50,10 @@ class Levels:
     def apply(self, image: Any) -> Any:
         """Return an image, an array or a tensor, with black at 0 and white at 1."""
         return image if self.is_full else (image - self.black) * (1 / (self.white - self.black))
+
+    def apply_clipped(self, image: NDArray[np.float32]) -> NDArray[np.float32]:
+        """As :meth:`apply`, with values above white at 1: for levels that a camera saturates at."""
+        return np.minimum(self.apply(image), 1).astype(np.float32)
 
     def restore(self, image: Any) -> Any:
         """Return an image in recorded values, the inverse of :meth:`apply`."""
@@ -104,7 +109,7 @@ def find_levels(*images: Any) -> Levels:
     return Levels(black, black + math.ldexp(1.0, exponent if mantissa > 0.5 else exponent - 1), used)
 
 
-def given_levels(black: float | None, white: float | None, bits: int | None, full_scale: int | None) -> Levels | None:
+def given_levels(black: float | None, white: float | None, bits: int | None, dtype: np.dtype[Any]) -> Levels | None:
     """Return the levels that a user gives in the units of the file, or ``None`` if none is given.
 
     Parameters
@@ -113,8 +118,8 @@ def given_levels(black: float | None, white: float | None, bits: int | None, ful
         Values as stored in the file.
     bits
         Bits that the camera uses: white is ``2 ** bits - 1``.
-    full_scale
-        The largest value of the format, ``None`` for floats.
+    dtype
+        Of the values in the file; its largest value is the full scale, 1 for floats.
 
     Raises
     ------
@@ -123,6 +128,7 @@ def given_levels(black: float | None, white: float | None, bits: int | None, ful
     """
     if black is None and white is None and bits is None:
         return None
+    full_scale = None if dtype.kind == "f" else int(np.iinfo(dtype).max)
     if bits is not None:
         if white is not None:
             raise SettingsError("white and bits both say which value is white. Leave one of them out.")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.colormap import NO_VALUE, Color, Range, Rgb, as_rgb, bar_range, color_range, colorize, dim_gray, turbo
+from scotopic.depth import Calibration
 from scotopic.settings import MatchingSettings
 from scotopic.stages.consistency import Reason
 from scotopic.stages.junctions.fit import Junctions
@@ -25,6 +26,8 @@ _SMALL_PRINT: Color = (165, 170, 180)
 _FACES = (0, 2)  # OpenCV's FONT_HERSHEY_SIMPLEX, and FONT_HERSHEY_DUPLEX for bold
 
 _LARGEST = (2000, 1400)  # width and height of a preview, about
+_WIDEST_VIDEO = 3840  # px of a left image and its disparity side by side: what a screen shows
+_ROUND_LEADS = ((1, 2, 5), (1.5, 3, 4, 7), (1.2, 2.5, 6, 8))  # of depths on the color bar, the roundest first
 _SMALLEST_CELL = (250, 120)  # room for a title, and for a few ticks of the color bar
 _SMALLEST_SIDE = 320  # tiny images are enlarged until their longer side has about this many pixels
 _STACK_ABOVE = 6  # panels whose row would be more than this many times as wide as high are stacked
@@ -83,6 +86,41 @@ def draw_side_by_side(match: Match) -> Rgb:
     left = as_rgb(as_picture(match.left_image))
     ends = color_range(None, _searched(match.settings.matching, left.shape[1]))
     return np.hstack([left, colorize(match.disparity, ends)])
+
+
+def draw_video_frame(match: Match, number: int, calibration: Calibration | None = None) -> Rgb:
+    """Draw a frame of a video: left image and disparity side by side, a color bar, number and coverage below.
+
+    All frames of the same size, settings and calibration have one size and one color scale. With a calibration the bar
+    is labeled in meters.
+
+    Returns
+    -------
+    (H', W', 3) uint8 RGB
+        Shrunk if the frames are too wide for a screen.
+    """
+    import cv2
+
+    pictures = draw_side_by_side(match)
+    height, width = pictures.shape[:2]
+    if width > _WIDEST_VIDEO:
+        height, width = max(round(height * _WIDEST_VIDEO / width), 1), _WIDEST_VIDEO
+        pictures = cv2.resize(pictures, (width, height), interpolation=cv2.INTER_AREA)
+    font = _Font(max(0.75, width / 1500))
+    ends = searched_colors(match.settings.matching.for_width(match.disparity.shape[1]))
+    inset = font.line // 3  # half a label: the first and the last one must not be cut off
+    top = max(height, 3 * font.line)  # of the text; the bar has room for two labels beside the flattest pictures
+    bar = _Bar(ends, top - 2 * inset, font, calibration)
+    texts = [f"coverage {100 * match.coverage:.1f} %", f"frame {number}"]
+    rooms = [font.width(text, bold=True) + 2 * font.gap for text in ("coverage 100.0 %", "frame 00000")]
+    shape = top + font.line + font.gap // 2, max(width + font.gap // 2 + bar.width, sum(rooms)), 3
+    canvas = np.full(shape, NO_VALUE, np.uint8)
+    canvas[:height, :width] = pictures
+    bar.draw(canvas, (width + font.gap // 2, inset))
+    middle = top + (font.line + font.gap // 2) // 2
+    font.write(canvas, texts[0], (font.gap // 2, middle), _TEXT_COLOR, bold=True)
+    font.write(canvas, texts[1], (font.gap // 2 + rooms[0], middle), _SMALL_PRINT)
+    return canvas
 
 
 def searched_colors(settings: MatchingSettings) -> Range:
@@ -175,6 +213,30 @@ class _Font:
         cv2.putText(canvas, text, (x, baseline), _FACES[bold], 0.62 * self.scale, color, 1, cv2.LINE_AA)
 
 
+class _Bar:
+    """A color bar from low disparities (bottom) to high ones, labeled in px, or in meters with a calibration."""
+
+    def __init__(self, ends: Range, height: int, font: _Font, calibration: Calibration | None = None) -> None:
+        self._ends, self._height, self._font = ends, height, font
+        most = max(2 * height // (3 * font.line), 2)
+        self._ticks = _ticks(ends, most) if calibration is None else depth_ticks(ends, calibration, most)
+
+    @property
+    def width(self) -> int:
+        """Width of the colors and the longest label, with a gap after it."""
+        gap = self._font.gap
+        return gap + gap // 2 + max(map(self._font.width, self._ticks), default=0) + gap
+
+    def draw(self, canvas: Rgb, at: tuple[int, int]) -> None:
+        """Draw the bar with its upper left corner at a column and a row."""
+        (x, y), gap = at, self._font.gap
+        canvas[y : y + self._height, x : x + gap] = turbo(np.linspace(1, 0, self._height)[:, None])
+        for label, value in self._ticks.items():
+            level = y + round((self._ends[1] - value) / (self._ends[1] - self._ends[0]) * (self._height - 1))
+            canvas[level, x + gap : x + gap + gap // 3] = _TEXT_COLOR
+            self._font.write(canvas, label, (x + gap + gap // 2, level), _TEXT_COLOR)
+
+
 def _compose(
     panels: Sequence[tuple[str, Picture]], headline: str, facts: Sequence[Sequence[str]], ends: Range | None = None
 ) -> Rgb:
@@ -189,9 +251,8 @@ def _compose(
     font = _Font(max(1.0, across * cell[0] / 1250))
     gap = font.gap
 
-    ticks = {} if ends is None else _ticks(ends, most=2 * cell[1] // (3 * font.line))
-    bar = 0 if ends is None else gap + gap // 2 + max(map(font.width, ticks)) + gap
-    total_width = across * (cell[0] + gap) + gap + bar
+    bar = None if ends is None else _Bar(ends, cell[1], font)
+    total_width = across * (cell[0] + gap) + gap + (0 if bar is None else bar.width)
     paragraphs = [[headline, *facts[0]], *facts[1:]]
     lines = [line for phrases in paragraphs for line in _wrap(phrases, total_width - 2 * gap, font)]
     top = gap + font.line
@@ -205,13 +266,8 @@ def _compose(
         font.write(canvas, title, (x, y - font.line // 2 - 2), _TEXT_COLOR)
         how = cv2.INTER_AREA if shown[0] < width else cv2.INTER_NEAREST
         canvas[y : y + shown[1], x : x + shown[0]] = cv2.resize(as_rgb(picture), shown, interpolation=how)
-    if ends is not None:  # a bar from low (bottom) to high beside the last panel, which is a disparity map
-        x += cell[0] + gap
-        canvas[y : y + cell[1], x : x + gap] = turbo(np.linspace(1, 0, cell[1])[:, None])
-        for label, value in ticks.items():
-            level = y + round((ends[1] - value) / (ends[1] - ends[0]) * (cell[1] - 1))
-            canvas[level, x + gap : x + gap + gap // 3] = _TEXT_COLOR
-            font.write(canvas, label, (x + gap + gap // 2, level), _TEXT_COLOR)
+    if bar is not None:  # beside the last panel, which is a disparity map
+        bar.draw(canvas, (x + cell[0] + gap, y))
     for row, line in enumerate(lines):
         x, middle = gap, panels_height + gap + row * font.line + font.line // 2
         for phrase in line:
@@ -255,4 +311,22 @@ def _ticks(ends: Range, most: int) -> dict[str, float]:
             if len(multiples) > most and len(found) >= 2:
                 return found
             found = {f"{k * step:.{max(-exponent, 0)}f} px": k * step for k in multiples}
+    return found
+
+
+def depth_ticks(ends: Range, calibration: Calibration, most: int) -> dict[str, float]:
+    """Disparities between the ends whose depth is a round number, by label in meters: far enough apart for `most`."""
+    low, high = ends
+    if high + calibration.doffs <= 0:  # all at infinity
+        return {}
+    scale = calibration.baseline * calibration.fx
+    first = math.floor(math.log10(scale / (high + calibration.doffs)))  # power of ten of the nearest depth
+    decades = [10.0**exponent for exponent in range(first, first + 4)]
+    found: dict[str, float] = {}
+    for leads in _ROUND_LEADS:
+        for depth in (lead * decade for decade in decades for lead in leads):
+            disparity = scale / depth - calibration.doffs
+            apart = min((abs(disparity - other) for other in found.values()), default=math.inf)
+            if low <= disparity <= high and apart >= (high - low) / most:
+                found[f"{depth:g} m"] = disparity
     return found

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from scotopic.api import match as match_pair
 from scotopic.cli import options
+from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read_cameras
 from scotopic.cli.console import (
     StageDisplay,
     is_input,
@@ -21,14 +21,13 @@ from scotopic.cli.console import (
     results_folder,
     write_json,
 )
-from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
-from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty
+from scotopic.depth import check_rectified
 from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import atomic_path, claim_file, image_title, replaced_files, write_disparity, write_submission
 from scotopic.io.disparity import submission_files
 from scotopic.levels import find_levels
-from scotopic.preview import draw_point_colors, reasons_in_words
+from scotopic.preview import reasons_in_words
 from scotopic.result import FILES, Match, listed_files
 from scotopic.sensor import read_recording
 from scotopic.settings import Settings
@@ -79,11 +78,7 @@ def match(
     """
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
-    if len(calib) > 2:
-        raise SettingsError(f"--calib is given {len(calib)} times. Give one file, or one for each camera.")
-    if any(needing.values()) and not calib:
-        option = next(option for option, is_given in needing.items() if is_given)
-        raise SettingsError(f"{option} needs a calibration. Add --calib with its file.")
+    check_options(calib, needing)
     _check_formats(formats, settings)
     is_filled = fill or fill_with is not None
     files = [*FILES, *([FILLED_FILE] if is_filled else []), *(DEPTH_FILES if calib else ())]
@@ -109,19 +104,11 @@ def match(
         first, second = recordings
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
         check_pair(first.image, second.image, settings.junctions.patch_size, names=names)
-        views = first.image, second.image
-        calibration = None
-        if calib:
-            height, width = first.image.shape[:2]
-            calibration = read_calibration(*calib, unit=unit, size=(width, height))
-            if rectify_first:
-                *rectified, calibration = rectify(*views, calibration)
-                views = rectified[0], rectified[1]
-            else:
-                calibration = calibration.for_image(width, height)
+        cameras = read_cameras(calib, unit, rectify_first, first.image.shape)
+        views = cameras.rectify(first.image, second.image)
         checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
         if not quiet:
-            _warn(checked.warnings, rectify_first)
+            print_warnings(checked, rectify_first)
         are_given = "levels" in first.assumed
         if not are_given:
             found = find_levels(*views).as_dict()
@@ -136,8 +123,7 @@ def match(
             with display.stage("saving"):
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": checked.as_dict(), "files": files}
-                if calibration is not None:
-                    report["calibration"] = {**calibration.as_dict(), "rectified_by_scotopic": rectify_first}
+                report |= cameras.report()
                 earlier = [name for name in listed_files(folder) if not is_input(folder / name, inputs)]
                 with (
                     # Points for elsewhere are complete before the folder changes, and get their name after it.
@@ -149,7 +135,7 @@ def match(
                     if is_filled:
                         write_disparity(stage / FILLED_FILE, result.filled)
                     points_at = aside or (stage / points_path.name if points_path else None)
-                    text = _save_depth(stage, result, calibration, points_at, points_path)
+                    text = _save_depth(stage, result, cameras, points_at, points_path)
                     write_json(stage / "report.json", report)
     written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
     text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
@@ -178,14 +164,6 @@ def _check_formats(formats: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _warn(found: Sequence[str], is_rectified: bool) -> None:
-    """Warn if the pair looks unrectified or swapped, or is one image."""
-    for each in found:
-        typer.echo(f"warning: {each}", err=True)
-    if any("unrectified" in each or "rotated" in each for each in found) and not is_rectified:
-        typer.echo("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.", err=True)
-
-
 def _save_formats(folder: Path, result: Match, formats: Sequence[str]) -> None:
     for each in formats:
         if each == "middlebury":
@@ -196,19 +174,17 @@ def _save_formats(folder: Path, result: Match, formats: Sequence[str]) -> None:
 
 
 def _save_depth(
-    folder: Path, result: Match, calibration: Calibration | None, points_at: Path | None, points_path: Path | None
+    folder: Path, result: Match, cameras: Cameras, points_at: Path | None, points_path: Path | None
 ) -> list[str]:
     """Write depth, its uncertainty and the points, which will be at ``points_path``; return what to print of them."""
-    if calibration is None:
+    maps = cameras.depth_maps(result)
+    if not maps:
         return []
-    depth = depth_from_disparity(result.disparity, calibration)
-    uncertainty = depth_uncertainty(result.disparity, calibration, result.deviation)
-    for name, values in zip(DEPTH_FILES, (depth, uncertainty), strict=True):
-        write_disparity(folder / name, values)  # infinite where there is none
-    known = depth[np.isfinite(depth)]
+    for name, values in maps.items():
+        write_disparity(folder / f"{name}.pfm", values)  # infinite where there is none
+    known = maps["depth"][np.isfinite(maps["depth"])]
     text = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []
     if points_at is not None:
-        cloud = point_cloud(result, calibration, draw_point_colors(result))
-        cloud.save(points_at, overwrite=True)  # whether it may be replaced was checked before the work began
+        cloud = cameras.write_points(points_at, result)
         text.append(f"{len(cloud)} points in {points_path}")
     return text

@@ -6,27 +6,40 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options
+from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read_cameras
 from scotopic.depth.rectification import PairCheck, check_rectified
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
-from scotopic.io.frames import MAP_KINDS, StereoFrames, frame_map_files, open_pairs, write_frame_maps
+from scotopic.io import as_image
+from scotopic.io.frames import (
+    MAP_KINDS,
+    POINTS_ENDING,
+    Frame,
+    StereoFrames,
+    frame_map_files,
+    open_pairs,
+    write_frame_maps,
+)
 from scotopic.io.replacement import Replacement
-from scotopic.io.video import CODECS, VideoWriter, video_file
-from scotopic.preview import draw_side_by_side, searched_colors
+from scotopic.io.video import VideoWriter, video_file
+from scotopic.levels import Levels, given_levels
+from scotopic.preview import draw_video_frame, searched_colors
 from scotopic.result import Match
 from scotopic.warmup import warm_up
 
 FORMAT = 1  #: version of the video's ``report.json``
 FRAMES = "frames"  #: folder of the maps, inside the folder of the results
-VIDEO_FILES = (*(f"video{ending}" for _, ending in CODECS), "report.json")  #: one of the videos is written
+VIDEO_FILES = ("video.mp4", "report.json")
 
 _DEFAULT_FPS = 25.0
 _SAVERS = min(4, os.cpu_count() or 1)
@@ -49,7 +62,16 @@ def video(
     maps: Annotated[str, typer.Option(metavar="KIND", help="Write the maps of each frame as npz, pfm or none.")] = (
         "npz"
     ),
-    assignments: options.Assignments = [],  # noqa: B006 - typer copies it
+    calib: options.Calib = [],  # noqa: B006 - typer copies it
+    unit: options.Unit = None,
+    rectify_first: options.Rectify = False,
+    ply: Annotated[
+        bool, typer.Option("--ply", help="Also write the colored points of each frame as PLY; needs --calib.")
+    ] = False,
+    white: Annotated[float | None, typer.Option(help="Stored value that becomes white.")] = None,
+    black: options.Black = None,
+    bits: options.Bits = None,
+    assignments: options.Assignments = [],  # noqa: B006
     device: options.Device = "auto",
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
@@ -63,13 +85,15 @@ def video(
     if maps not in MAP_KINDS:
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    check_options(calib, {"--ply": ply, "--rectify": rectify_first, "--unit": unit is not None})
     resolve_device(device)
-    console.refuse_inputs(out / FRAMES, [left, right])
+    has_frames, inputs = maps != "none" or ply, [left, right, *calib]
+    console.refuse_inputs(out / FRAMES, inputs)
     with (
-        console.results_folder(out, VIDEO_FILES, overwrite, inputs=[left, right]) as folder,
+        console.results_folder(out, VIDEO_FILES, overwrite, inputs=inputs) as folder,
         # Maps of an earlier run may be there only if they are to be replaced.
-        console.results_folder(folder / FRAMES, earlier, overwrite)
-        if (earlier := frame_map_files(folder / FRAMES)) or maps != "none"
+        console.results_folder(folder / FRAMES, earlier, overwrite, inputs=inputs)
+        if (earlier := frame_map_files(folder / FRAMES)) or has_frames
         else nullcontext(),
         console.limited_threads(threads),
         ExitStack() as opened,
@@ -78,21 +102,23 @@ def video(
             with display.stage(f"skipping to frame {start}") if start else nullcontext():
                 pairs = opened.enter_context(open_pairs(left, right, start=start, count=count, shortest=shortest))
             check_size(pairs.shape, settings.junctions.patch_size, pairs.left.title)
-            matcher = Matcher(settings, pairs.shape, device)
+            levels = given_levels(black, white, bits, pairs.first[0].dtype)
+            cameras = read_cameras(calib, unit, rectify_first, pairs.shape)
+            views = Views(levels, cameras)
+            first = views.prepare(*pairs.first)
+            matcher = Matcher(settings, np.atleast_3d(first[0]).shape, device, normalize=levels is None)
             if matcher.device == "cpu":
                 warm_up(display)
-            checked = check_rectified(*pairs.first, min_disparity=settings.matching.min_disparity)
+            checked = check_rectified(*first, min_disparity=settings.matching.min_disparity)
         if not quiet:
-            for each in checked.warnings:
-                typer.echo(f"warning: {each}", err=True)
+            print_warnings(checked, rectify_first)
         rate, rate_source = _choose_rate(fps, pairs, quiet)
-        height, width, _ = pairs.shape
-        results = _Results(folder, maps, pairs, matcher, rate_source, checked)
+        results = _Results(folder, maps, ply, pairs, views, matcher, rate_source, checked)
         with (
             results.reported(quiet),
-            video_file(results.place / "video", (2 * width, height), rate) as film,
+            video_file(results.place / "video.mp4", rate) as film,
             console.CountDisplay(quiet, _LINE_SECONDS) as count_display,
-            closing(matcher.run(pairs)) as matches,
+            closing(matcher.run(views.prepare(*pair) for pair in pairs)) as matches,
         ):
             results.film = film
             for match in matches:
@@ -104,6 +130,31 @@ def video(
     console.print_result({**report, "folder": str(folder)}, text, quiet, as_json)
 
 
+@dataclass(frozen=True)
+class Views:
+    """How recorded frames become the views that are matched: scaled to given levels, then rectified."""
+
+    levels: Levels | None
+    cameras: Cameras
+
+    def prepare(self, left: Frame, right: Frame) -> tuple[Frame, Frame]:
+        """Return the views of a pair of frames; the frames themselves if there is nothing to do."""
+        if self.levels is not None:
+            left, right = (
+                self.levels.apply_clipped(as_image(each, name)) for each, name in ((left, "left"), (right, "right"))
+            )
+        return self.cameras.rectify(left, right)
+
+    def assumptions(self) -> list[str]:
+        """Return what was taken for granted about the frames, in words."""
+        given = "the views are rectified" if self.cameras.rectifier is None else "the calibration is of these views"
+        scale = "the format's full scale" if self.levels is None else "the levels given"
+        return [
+            f"{given}, and frames with the same number were taken at the same time",
+            f"values as recorded, over {scale}; no linearization, no rotation by metadata",
+        ]
+
+
 class _Results:
     """Writes the frames and their maps as they come, and the report at the end, however the run ends.
 
@@ -112,15 +163,23 @@ class _Results:
     """
 
     def __init__(
-        self, folder: Path, maps: str, pairs: StereoFrames, matcher: Matcher, rate_source: str, checked: PairCheck
+        self,
+        folder: Path,
+        maps: str,
+        ply: bool,
+        pairs: StereoFrames,
+        views: Views,
+        matcher: Matcher,
+        rate_source: str,
+        checked: PairCheck,
     ) -> None:
-        self._folder, self._maps, self._pairs, self._matcher = folder, maps, pairs, matcher
-        self._rate_source, self._checked = rate_source, checked
+        self._folder, self._maps, self._ply, self._pairs, self._views = folder, maps, ply, pairs, views
+        self._matcher, self._rate_source, self._checked = matcher, rate_source, checked
         self._earlier = [name for name in VIDEO_FILES if os.path.lexists(folder / name)]
         self._earlier += [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)]
         self._replacement = Replacement(folder) if self._earlier else None
         self.place = folder if self._replacement is None else self._replacement.stage
-        if self._replacement is not None and maps != "none":
+        if self._replacement is not None and (maps != "none" or ply):
             (self.place / FRAMES).mkdir()
         self._savers = ThreadPoolExecutor(_SAVERS, "scotopic-maps")  # compressing takes longer than matching on a GPU
         self._pending: deque[tuple[dict[str, Any], Future[None]]] = deque()
@@ -151,12 +210,20 @@ class _Results:
             "mean_confidence_kept": float(kept.mean()) if kept.size else None,
             "seconds": sum(match.timings.values()),
         }
-        arguments = self.place / FRAMES, number, self._maps, match.disparity, match.confidence, match.reason
-        self._pending.append((record, self._savers.submit(write_frame_maps, *arguments)))
+        self._pending.append((record, self._savers.submit(self._save, number, match)))
         self._wait_for_savers(2 * _SAVERS)
         assert self.film is not None
-        self.film.write(draw_side_by_side(match))
+        self.film.write(draw_video_frame(match, number, self._views.cameras.calibration))
         self._times.append(time.perf_counter())
+
+    def _save(self, number: int, match: Match) -> None:
+        """Write the maps and the points of a frame."""
+        place, cameras = self.place / FRAMES, self._views.cameras
+        if self._maps != "none":
+            maps = match.disparity, match.confidence, match.reason
+            write_frame_maps(place, number, self._maps, *maps, **cameras.depth_maps(match))
+        if self._ply:
+            cameras.write_points(place / f"{number:06d}{POINTS_ENDING}", match)
 
     @contextmanager
     def reported(self, quiet: bool) -> Iterator[None]:
@@ -200,7 +267,7 @@ class _Results:
 
         assert self.film is not None
         pairs, settings = self._pairs, self._matcher.settings
-        height, width, channels = pairs.shape
+        height, width, channels = self._matcher.shape or pairs.shape
         coverage = [record["coverage"] for record in self._saved]
         cause = str(error) if isinstance(error, ScotopicError) else "interrupted"
         return {
@@ -214,10 +281,11 @@ class _Results:
             "device": self._matcher.device,
             "settings": settings.as_dict(),
             "assumed": [
-                "the views are rectified, and frames with the same number were taken at the same time",
-                "values as recorded, over the format's full scale; no linearization, no rotation by metadata",
+                *self._views.assumptions(),
                 f"{self.film.fps:g} frames per second: {self._rate_source}",
             ],
+            "levels": None if self._views.levels is None else self._views.levels.as_dict(),
+            **self._views.cameras.report(),
             "pair_check": self._checked.as_dict(),  # of the first pair
             "start": pairs.start,
             "pairs": len(self._saved),
@@ -231,6 +299,7 @@ class _Results:
                 "colors_px": searched_colors(settings.matching),
             },
             "maps": self._maps,
+            "points": self._ply,
             "seconds": self._times[-1] - self._times[0],
             "pairs_per_second": self.rate,
             "mean_coverage": sum(coverage) / max(len(coverage), 1),

@@ -2,7 +2,7 @@
 
 from scotopic.depth.calibration import Calibration, Camera, Rig
 from scotopic.depth.files import read_calibration
-from scotopic.depth.rectification import PairCheck, check_rectified, rectify
+from scotopic.depth.rectification import PairCheck, Rectifier, check_rectified, rectify
 from scotopic.depth.triangulate import (
     PointCloud,
     depth_from_disparity,
@@ -13,6 +13,7 @@ from scotopic.depth.triangulate import (
 )
 
 __all__ = [
-    "Calibration", "Camera", "PairCheck", "PointCloud", "Rig", "check_rectified", "depth_from_disparity",
-    "depth_uncertainty", "disparity_uncertainty", "point_cloud", "points_from_disparity", "read_calibration", "rectify",
+    "Calibration", "Camera", "PairCheck", "PointCloud", "Rectifier", "Rig", "check_rectified",
+    "depth_from_disparity", "depth_uncertainty", "disparity_uncertainty", "point_cloud", "points_from_disparity",
+    "read_calibration", "rectify",
 ]  # fmt: skip

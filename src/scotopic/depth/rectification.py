@@ -278,6 +278,63 @@ def _warnings(
     return tuple(warnings)
 
 
+class Rectifier:
+    """Rectifies pairs of one rig with OpenCV, so that what they share is computed once: :func:`rectify` for a stream.
+
+    Raises :class:`InputError` if the calibration has no rig, or the images have another size.
+
+    Parameters
+    ----------
+    calibration
+        As for :func:`rectify`.
+    width, height
+        Of the images as the cameras take them, px.
+
+    Attributes
+    ----------
+    calibration
+        Of the rectified images; its `width` and `height` are their size.
+    """
+
+    def __init__(self, calibration: Calibration, width: int, height: int) -> None:
+        import cv2
+
+        rig = calibration.rig
+        if rig is None:
+            raise InputError(
+                f"The calibration ({calibration.source}) describes the rectified pair but not the cameras before "
+                "rectification. Use a file with OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, or KITTI's "
+                "calib_cam_to_cam."
+            )
+        self._taken = (width, height) if rig.width is None else (rig.width, rig.height)
+        size = self._size = (calibration.width or width, calibration.height or height)
+        self.calibration = replace(calibration, width=size[0], height=size[1])
+        self._maps = [
+            cv2.initUndistortRectifyMap(
+                camera.matrix, camera.distortion, camera.rotation, camera.projection[:, :3], size, cv2.CV_32FC1
+            )
+            for camera in (rig.left, rig.right)
+        ]
+
+    def __call__(self, left: Any, right: Any) -> tuple[Image, Image]:
+        """Return the rectified images of a pair: arrays or paths; float32 ``H x W x C``."""
+        return self._rectify(left, "left", 0), self._rectify(right, "right", 1)
+
+    def _rectify(self, source: Any, name: str, side: int) -> Image:
+        import cv2
+
+        image = as_image(source, name)
+        height, width = image.shape[:2]
+        if (width, height) != self._taken:
+            raise InputError(
+                f"The {name} image is {width} x {height} px, but the rig was calibrated at {self._taken[0]} x "
+                f"{self._taken[1]} px. Pass the images as the cameras took them."
+            )
+        x, y = self._maps[side]
+        rectified = cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+        return np.ascontiguousarray(rectified.reshape(self._size[1], self._size[0], -1), np.float32)
+
+
 def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Image, Calibration]:
     """Rectify a pair with OpenCV.
 
@@ -299,29 +356,6 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
     calibration : Calibration
         Of the two rectified images.
     """
-    import cv2
-
-    rig = calibration.rig
-    if rig is None:
-        raise InputError(
-            f"The calibration ({calibration.source}) describes the rectified pair but not the cameras before "
-            "rectification. Use a file with OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, or KITTI's "
-            "calib_cam_to_cam."
-        )
-    views = []
-    for source, name, camera in ((left, "left", rig.left), (right, "right", rig.right)):
-        image = as_image(source, name)
-        height, width = image.shape[:2]
-        if rig.width is not None and (width, height) != (rig.width, rig.height):
-            raise InputError(
-                f"The {name} image is {width} x {height} px, but the rig was calibrated at {rig.width} x {rig.height} "
-                "px. Pass the images as the cameras took them."
-            )
-        size = (calibration.width or width, calibration.height or height)
-        x, y = cv2.initUndistortRectifyMap(
-            camera.matrix, camera.distortion, camera.rotation, camera.projection[:, :3], size, cv2.CV_32FC1
-        )
-        rectified = cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
-        views.append(np.ascontiguousarray(rectified.reshape(size[1], size[0], -1), np.float32))
-    height, width = views[0].shape[:2]
-    return views[0], views[1], replace(calibration, width=width, height=height)
+    image = as_image(left, "left")
+    rectifier = Rectifier(calibration, image.shape[1], image.shape[0])
+    return *rectifier(image, right), rectifier.calibration

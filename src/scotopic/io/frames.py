@@ -30,7 +30,9 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
 
-_MAP_NAME = re.compile(r"\d{6,}(\.npz|-(disparity|confidence)\.pfm|-reason\.png)")
+POINTS_ENDING = "-points.ply"  #: after the number of a frame, of the file of its points
+
+_MAP_NAME = re.compile(r"\d{6,}(\.npz|-(disparity|confidence|depth|depth_uncertainty)\.pfm|-reason\.png|-points\.ply)")
 
 
 class FrameFolder:
@@ -165,7 +167,7 @@ def _natural_order(path: Path) -> tuple[list[str | int], str]:
     return [int(part) if place % 2 else part.lower() for place, part in enumerate(parts)], path.name
 
 
-# --- the maps of a frame, in one compact file or in three plain ones ------------------------------------------------
+# --- the maps of a frame, in one compact file or in plain ones ------------------------------------------------------
 
 
 def write_frame_maps(
@@ -175,25 +177,28 @@ def write_frame_maps(
     disparity: NDArray[np.float32],
     confidence: NDArray[np.float32],
     reason: NDArray[np.uint8],
+    **others: NDArray[np.float32],
 ) -> None:
     """Write the maps of frame `number` of a video, in one of :data:`MAP_KINDS`; each file whole or not at all.
 
     ``npz``: ``000000.npz`` with ``disparity`` (float32 px, NaN where there is none), ``confidence`` (float32 in
     [0, 1]), ``reason`` (uint8) and ``format``. To :func:`~scotopic.io.read_disparity` it is like any disparity map.
     ``pfm``: ``000000-disparity.pfm`` (+inf where there is none), ``000000-confidence.pfm`` and ``000000-reason.png``.
+    `others`, such as the depth, are maps like the disparity.
     """
     name = f"{number:06d}"
     if kind == "npz":
-        maps = {"disparity": disparity, "confidence": confidence, "reason": reason}
+        maps = {"disparity": disparity, "confidence": confidence, "reason": reason, **others}
         write_npz(folder / f"{name}.npz", maps, NPZ_FORMAT)
     elif kind == "pfm":
-        write_disparity(folder / f"{name}-disparity.pfm", disparity)
+        for what, values in {"disparity": disparity, **others}.items():
+            write_disparity(folder / f"{name}-{what}.pfm", values)
         write_pfm(folder / f"{name}-confidence.pfm", confidence)
         write_png(folder / f"{name}-reason.png", reason)
 
 
 def frame_map_files(folder: Path) -> list[str]:
-    """Return the names of the files in a folder that :func:`write_frame_maps` has written, in order."""
+    """Return the names of the files of frames in a folder, maps and points, in order."""
     if not os.path.isdir(folder):
         return []
     return sorted(path.name for path in folder.iterdir() if _MAP_NAME.fullmatch(path.name))

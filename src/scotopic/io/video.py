@@ -1,11 +1,11 @@
-"""Videos by OpenCV: read frame by frame as recorded, and written so that they play."""
+"""Videos: read frame by frame as recorded, by OpenCV; and written by PyAV so that they play in every browser."""
 
 import itertools
 import os
 import struct
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,12 +15,18 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.images import call_opencv
-from scotopic.io.input_file import check_memory, open_input, plain_file_size
+from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
 
-#: Codecs and suffixes of the videos that we write, in order of preference: the first that OpenCV has here is used.
-CODECS = (("mp4v", ".mp4"), ("MJPG", ".avi"))
+#: What we write: VP9 in MP4. Browsers play it, and its encoder, libvpx, has a permissive license.
+CODEC = "vp9"
+
+_ENCODER = "libvpx-vp9"
+# As fast as it gets. Quality is constant (crf, without a bit rate), high enough that small text stays sharp.
+_ENCODER_OPTIONS = {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "24", "b": "0"}
+_CONTAINER_OPTIONS = {"movflags": "faststart"}  # the index first: players begin before they have all of it
+_BT709, _LIMITED_RANGE = 1, 1  # FFmpeg's numbers of the colors that players assume of a video
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -193,94 +199,104 @@ def _open_capture(path: Path) -> Any:
 class VideoWriter:
     """Writes pictures of one size to a temporary file that will be at `path`; made by :func:`video_file`.
 
-    `frames` counts the pictures that were written; `codec` is a four-character code.
+    `frames` counts the pictures that were written.
     """
 
-    def __init__(self, path: Path, temporary: Path, codec: str, fps: float, size: tuple[int, int]) -> None:
-        self.path, self.codec, self.fps, self.frames = path, codec, fps, 0
-        self._temporary, self._size = temporary, size
-        self._writer = _open_writer(temporary, codec, fps, size)
+    def __init__(self, path: Path, temporary: Path, fps: float) -> None:
+        import av
+
+        self.path, self.codec, self.fps, self.frames = path, CODEC, fps, 0
+        self._temporary = temporary
+        with self._failing():
+            self._container = av.open(str(temporary), "w", format="mp4", options=_CONTAINER_OPTIONS)
+            try:
+                rate = Fraction(fps).limit_denominator(1001)  # 30000 / 1001 is the rate of American television
+                self._stream: Any = self._container.add_stream(_ENCODER, rate=rate, options=_ENCODER_OPTIONS)
+            except ValueError as error:
+                raise OutputError(
+                    f"This PyAV has no encoder {_ENCODER}, which the video needs. Install PyAV from PyPI: pip install "
+                    "--force-reinstall av."
+                ) from error
+        self._stream.pix_fmt = "yuv420p"  # the one that all players have
+        context = self._stream.codec_context
+        context.color_primaries = context.color_trc = context.colorspace = _BT709
+        context.color_range = _LIMITED_RANGE
 
     def write(self, picture: Picture) -> None:
-        """Append a picture, ``(H, W, 3)`` RGB, padded with black to the even sides that codecs need."""
+        """Append a picture, ``(H, W, 3)`` RGB, padded with black to the even sides that the codec needs."""
+        import av
+
         height, width = picture.shape[:2]
-        padded = np.zeros((self._size[1], self._size[0], 3), np.uint8)
-        padded[:height, :width] = picture[:, :, ::-1]
-        self._writer.write(padded)
+        padded = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)))
+        if self.frames == 0:
+            self._stream.height, self._stream.width = padded.shape[:2]
+        frame = av.VideoFrame.from_ndarray(padded, format="rgb24")
+        with self._failing():
+            converted = frame.reformat(format="yuv420p", dst_colorspace=_BT709, dst_color_range=_LIMITED_RANGE)
+            self._container.mux(self._stream.encode(converted))
         self.frames += 1
 
     def finish(self) -> None:
-        """Complete the file and check it: OpenCV does not report a full disk."""
-        self._writer.release()
-        found = _count_frames(self._temporary) if self.frames else 0
+        """Complete the file, and check that all of it is there."""
+        with self._failing():
+            try:
+                if self.frames:
+                    self._container.mux(self._stream.encode())
+            finally:
+                self._container.close()
+        found = _count_frames(self._temporary)
         if found != self.frames:
             raise OutputError(
                 f"Writing {str(self.path)!r} failed: it has {found} of {self.frames} frames. Free some space or choose "
                 "another folder."
             )
 
+    def drop(self) -> None:
+        """Close the file, whatever state it is in: it will be removed."""
+        with suppress(Exception):
+            self._container.close()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Turn what FFmpeg raises into our error."""
+        import av
+
+        try:
+            yield
+        except (av.FFmpegError, OSError) as error:
+            raise OutputError(
+                f"Writing {str(self.path)!r} failed: {explain(error)}. Free some space or choose another folder."
+            ) from error
+
 
 @contextmanager
-def video_file(target: Path, size: tuple[int, int], fps: float) -> Iterator[VideoWriter]:
+def video_file(path: Path, fps: float) -> Iterator[VideoWriter]:
     """Write a video under a temporary name. However the block ends, the pictures written so far become a whole video.
 
-    `target` is the file without its suffix, which follows from the codec: the first of :data:`CODECS` that works here.
-    `size` is width and height of the pictures, `fps` pictures per second. Raises :class:`OutputError` if no codec works
-    or the file cannot be written.
+    `path` ends in ``.mp4``; `fps` is pictures per second. Raises :class:`SettingsError` if `fps` is out of range, and
+    :class:`OutputError` if the file cannot be written.
     """
-    even = size[0] + size[0] % 2, size[1] + size[1] % 2
-    codec, suffix = usable_codec(even, fps, target.parent)
-    path = target.with_name(target.name + suffix)
+    if not 0.01 <= fps <= 1000:
+        raise SettingsError(f"fps={fps:g} is not a usable rate. Choose 0.01 to 1000 pictures per second.")
     stopped: BaseException | None = None
     with atomic_path(path) as temporary:
-        writer = VideoWriter(path, temporary, codec, fps, even)
+        writer = VideoWriter(path, temporary, fps)
         try:
             yield writer
         except BaseException as error:
             if writer.frames == 0:
+                writer.drop()
                 raise
             stopped = error
-        finally:
-            writer.finish()
+        writer.finish()
     if stopped is not None:
         raise stopped
 
 
-def usable_codec(size: tuple[int, int], fps: float, folder: Path) -> tuple[str, str]:
-    """Return the first of :data:`CODECS` with which a picture of this size can be written to a folder and read back.
-
-    Raises :class:`OutputError` if there is none, and :class:`SettingsError` if `fps` is out of range.
-    """
-    if not 0.01 <= fps <= 1000:
-        raise SettingsError(f"fps={fps:g} is not a usable rate. Choose 0.01 to 1000 pictures per second.")
-    with tempfile.TemporaryDirectory(prefix=".trial", dir=folder) as place:
-        for codec, suffix in CODECS:
-            trial = Path(place) / f"trial{suffix}"
-            with suppress(OutputError):
-                writer = _open_writer(trial, codec, fps, size)
-                writer.write(np.zeros((size[1], size[0], 3), np.uint8))
-                writer.release()
-                if _count_frames(trial) == 1:
-                    return codec, suffix
-    raise OutputError(
-        f"This OpenCV can write a video of {size[0]} x {size[1]} px at {fps:g} per second with none of the codecs "
-        f"{', '.join(codec for codec, _ in CODECS)}. Install opencv-python-headless from PyPI, or make the frames "
-        "smaller."
-    )
-
-
-def _open_writer(path: Path, codec: str, fps: float, size: tuple[int, int]) -> Any:
-    import cv2
-
-    writer = call_opencv(cv2.VideoWriter, str(path), cv2.VideoWriter.fourcc(*codec), fps, size)
-    if writer is None or not writer.isOpened():
-        raise OutputError(f"Cannot write {str(path)!r}: OpenCV cannot encode {codec} there.")
-    return writer
-
-
 def _count_frames(path: Path) -> int:
-    """Return how many frames a video says that it has; 0 if it cannot be opened."""
-    import cv2
+    """Return how many frames a video holds, without decoding them; 0 if it cannot be opened."""
+    import av
 
-    capture = _open_capture(path)
-    return 0 if capture is None else max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
+    with suppress(av.FFmpegError, OSError), av.open(str(path)) as container:
+        return sum(packet.size > 0 for packet in container.demux(video=0))
+    return 0

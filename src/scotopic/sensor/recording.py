@@ -90,13 +90,12 @@ def read_picture(
         "values": f"as recorded, over the full scale of {scale}",
         "linearized": None if response in (None, "linear") else f"from {response}",
     }
-    levels = given_levels(black, white, bits, None if pixels.dtype.kind == "f" else int(np.iinfo(pixels.dtype).max))
+    levels = given_levels(black, white, bits, pixels.dtype)
     if levels is not None:
-        scaled = levels.apply(image)
         assumed["values"] = f"as recorded, over the levels given, of the full scale of {scale}"
         assumed["levels"] = levels.as_dict()
-        assumed["above_white_percent"] = 100 * float((scaled > 1).mean())
-        image = np.minimum(scaled, 1).astype(np.float32)
+        assumed["above_white_percent"] = 100 * float((levels.apply(image) > 1).mean())
+        image = levels.apply_clipped(image)
     if response is not None:
         image = linearize(image, response).astype(np.float32)
     return Recording(image, None, assumed)
