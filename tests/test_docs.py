@@ -31,6 +31,7 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^(<!-- not run -->\n)?```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)")
 WIDTH, HEIGHT = 176, 96
+TERMINAL = 80  # columns; a cell of a table cannot be wrapped, so long texts are lists
 
 
 def title(page: Path) -> str:
@@ -53,6 +54,13 @@ def test_links_between_pages_lead_to_files(page: Path) -> None:
         parts = urlsplit(link)
         if not parts.scheme and parts.path:
             assert (page.parent / unquote(parts.path)).exists(), f"{title(page)}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_tables_can_be_read_in_a_terminal(page: Path) -> None:
+    rows = [line for line in _FENCE.sub("", page.read_text()).splitlines() if line.startswith("|")]
+
+    assert [row for row in rows if len(row) > TERMINAL] == []
 
 
 def prepare() -> dict[str, Any]:
