@@ -111,7 +111,10 @@ def write_tables(page: Path, rows: list[Row]) -> None:
 
 
 def tables(rows: list[Row]) -> str:
-    """Return a table for each window and coverage: EPE in px / Bad-1 / Bad-3 in %, ours in the first column."""
+    """Return a table for each window, coverage and data set: EPE in px, Bad-1 and Bad-3 in %, ours in the first column.
+
+    None is wider than 80 columns, which is why a data set has a table of its own.
+    """
     methods = sorted({row["method"] for row in rows}, key=lambda name: (not name.startswith("scotopic:"), name))
     places = list(dict.fromkeys((row["dataset"], row["level"]) for row in rows))
     places.sort(key=lambda place: (_SETS.index(place[0]), _light(place[1])))
@@ -119,13 +122,14 @@ def tables(rows: list[Row]) -> str:
     parts = []
     for window in sorted({row["window"] for row in rows}):
         for coverage in sorted({row["coverage_percent"] for row in rows}):
-            head = ["", "light", *(f"`{method.removeprefix('network:')}`" for method in methods)]
-            lines = [head, ["---"] * len(head)]
-            for dataset, level in places:
-                cells = [found.get((dataset, level, window, coverage, method)) for method in methods]
-                lines.append([dataset_name(dataset), level, *(_cell(cell) for cell in cells)])
-            title = f"**W = {window}{', pointwise' if window == 1 else ''}, at {coverage:g} % coverage**"
-            parts.append("\n".join([title, "", *(f"| {' | '.join(line)} |" for line in lines)]))
+            parts.append(f"**W = {window}{', pointwise' if window == 1 else ''}, at {coverage:g} % coverage**")
+            for dataset in dict.fromkeys(dataset for dataset, _ in places):
+                head = [dataset_name(dataset), *(f"`{method.removeprefix('network:')}`" for method in methods)]
+                lines = [head, ["---"] * len(head)]
+                for level in (level for name, level in places if name == dataset):
+                    cells = [found.get((dataset, level, window, coverage, method)) for method in methods]
+                    lines.append([level, *(_cell(cell) for cell in cells)])
+                parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(parts)
 
 
@@ -138,7 +142,7 @@ def _light(level: str) -> float:
 
 
 def _cell(row: Row | None) -> str:
-    return f"{row['epe']:.2f} / {row['bad-1']:.0f} / {row['bad-3']:.0f}" if row else "\N{EN DASH}"
+    return f"{row['epe']:.2f}, {row['bad-1']:.0f}, {row['bad-3']:.0f}" if row else "\N{EN DASH}"
 
 
 if __name__ == "__main__":

@@ -293,6 +293,36 @@ def test_a_plan_that_makes_no_sense_is_refused_by_name(tmp_path: Path, text: str
         load_plan(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("method = ['a']", "methods"),
+        ("max-disparity = 64", "max_disparity"),
+        ("methods = ['a']\n[[datasets]]\nkind = 'folder'\nfolder = ['x']", "folders"),
+    ],
+)
+def test_a_mistyped_key_of_a_plan_is_answered_with_the_one_that_was_meant(
+    tmp_path: Path, text: str, meant: str
+) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+
+    with pytest.raises(SettingsError, match=rf"Did you mean '{meant}'\?"):
+        load_plan(path)
+
+
+def test_mistyped_names_in_a_plan_are_answered_with_those_that_were_meant(tmp_path: Path) -> None:
+    from scotopic.evaluation import open_dataset
+    from scotopic.evaluation.methods import get_method
+
+    with pytest.raises(InputError, match=r"Did you mean 'light'\?"):
+        load_plan("ligth")
+    with pytest.raises(SettingsError, match=r"Did you mean 'scotopic:best'\?"):
+        get_method("scotopic:bset")
+    with pytest.raises(SettingsError, match=r"Did you mean 'middlebury2014'\?"):
+        open_dataset("Middlebury-2014", tmp_path)
+
+
 def test_a_data_set_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="mine"):
         run_benchmark(small_plan(), tmp_path, tmp_path / "out")

@@ -49,11 +49,24 @@ def test_missing_packages_are_named_with_the_way_to_get_them(
     really: pytest.MonkeyPatch, missing: tuple[str, ...], words: str
 ) -> None:
     really.setattr(importlib.util, "find_spec", find(*missing))
+    really.setattr(device, "_has_driver", lambda: True)
+    really.setattr(sys, "platform", "linux")
 
     why = device.why_no_gpu.__wrapped__()
 
     assert why.startswith(words)
     assert "pip install 'scotopic[gpu]'" in why
+
+
+def test_nobody_is_told_to_install_what_cannot_help(really: pytest.MonkeyPatch) -> None:
+    really.setattr(importlib.util, "find_spec", find("torch", "triton"))
+
+    really.setattr(device, "_has_driver", lambda: False)
+    assert device.why_no_gpu.__wrapped__() == "this machine has no NVIDIA driver"
+
+    really.setattr(device, "_has_driver", lambda: True)
+    really.setattr(sys, "platform", "win32")  # triton has packages for Linux alone
+    assert "pip install" not in device.why_no_gpu.__wrapped__()
 
 
 def test_a_missing_driver_is_named_without_importing_torch(really: pytest.MonkeyPatch) -> None:

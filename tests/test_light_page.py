@@ -36,11 +36,11 @@ def test_a_table_has_a_row_for_each_level_and_a_gap_where_a_method_has_no_answer
     assert text.splitlines() == [
         "**W = 1, pointwise, at 28 % coverage**",
         "",
-        "|  | light | `scotopic:best` | `hitnet` |",
-        "| --- | --- | --- | --- |",
-        "| InStereo2K | 1 frame | 0.50 / 46 / 8 | 1.23 / 46 / 8 |",
-        "| InStereo2K | 8 frames | \N{EN DASH} | 1.23 / 46 / 8 |",
-        "| InStereo2K | clean | \N{EN DASH} | 1.23 / 46 / 8 |",
+        "| InStereo2K | `scotopic:best` | `hitnet` |",
+        "| --- | --- | --- |",
+        "| 1 frame | 0.50, 46, 8 | 1.23, 46, 8 |",
+        "| 8 frames | \N{EN DASH} | 1.23, 46, 8 |",
+        "| clean | \N{EN DASH} | 1.23, 46, 8 |",
     ]
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
@@ -148,6 +149,35 @@ def test_an_unknown_preset_and_an_unknown_setting_are_refused_with_those_there_a
         make_settings("slow")
     with pytest.raises(SettingsError, match=r"no setting 'strides'. Did you mean 'stride'\? .*max_disparity"):
         make_settings("paper", strides=4)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("max_disparty", "'max_disparity'"),
+        ("max-disparity", "'max_disparity'"),
+        ("maxDisparity", "'max_disparity'"),
+        ("P1", "'p1'"),  # as the paper and OpenCV write it
+        ("Stride", "'stride'"),
+        ("disparity", "'min_disparity' or 'max_disparity'"),  # as near to one as to the other
+        ("bondary_threshold", "'boundary_threshold' of paper and fast"),  # best has boundary_weight, which is less near
+    ],
+)
+def test_a_mistyped_setting_is_answered_with_the_one_that_was_meant(given: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(f"There is no setting {given!r}. Did you mean {meant}?")):
+        make_settings("best", **{given: 1})
+
+
+def test_nothing_is_suggested_where_nothing_is_near() -> None:
+    with pytest.raises(SettingsError) as caught:
+        make_settings("best", exposure=1)
+
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_a_mistyped_preset_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SettingsError, match=r"no preset 'bset'. Did you mean 'best'\?"):
+        make_settings("bset")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from scotopic.errors import InputError
 from scotopic.inputs import take_image, tensor_image
 from scotopic.io import as_image
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'scotopic[gpu]'")
+torch = pytest.importorskip("torch", reason="needs torch")
 
 pytestmark = pytest.mark.parametrize("device", [CUDA])
 

@@ -4,6 +4,9 @@ Its message says in a sentence or two what is wrong with which input, and what t
 that message and exits with code 2.
 """
 
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
 
 class ScotopicError(Exception):
     """Base class of all errors that scotopic raises on purpose."""
@@ -31,3 +34,31 @@ class DarkImageWarning(UserWarning):
 
 class OutputError(ScotopicError):
     """Results cannot be written to the place that was asked for."""
+
+
+_NEAR = 0.6  # share of equal letters from which on two names may be meant to be the same
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names what was probably meant, to stand after a sentence; empty if nothing is near.
+
+    Examples
+    --------
+    >>> did_you_mean("maxDisparity", ["p1", "max_disparity", "stride"])
+    " Did you mean 'max_disparity'?"
+    """
+    near = nearest_names(name, known)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def nearest_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that are nearest to a mistyped one, several if they are equally near, at most three."""
+    given = _letters(name[:80])  # no name is as long, and what a file holds may be
+    shares = {each: SequenceMatcher(None, _letters(each), given).ratio() for each in known}
+    best = max(shares.values(), default=0.0)
+    return [each for each, share in shares.items() if share == best >= _NEAR][:3]
+
+
+def _letters(name: str) -> str:
+    """Return a name without what people write differently: capitals, underscores, dashes, spaces."""
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -13,13 +13,12 @@ default; :func:`describe_settings` returns it.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import warnings
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Self
 
-from scotopic.errors import SettingsError
+from scotopic.errors import SettingsError, did_you_mean, nearest_names
 
 
 def setting(
@@ -462,7 +461,8 @@ def make_settings(preset: str | Settings = "best", /, **overrides: Any) -> Setti
     if isinstance(preset, Settings):
         return replace_by_name(preset, overrides)
     if not isinstance(preset, str) or preset not in PRESETS:
-        raise SettingsError(f"There is no preset {preset!r}. Choose one of {', '.join(PRESETS)}.")
+        hint = did_you_mean(str(preset), PRESETS)
+        raise SettingsError(f"There is no preset {preset!r}.{hint} Choose one of {', '.join(PRESETS)}.")
     return replace_by_name(PRESETS[preset], overrides)
 
 
@@ -485,13 +485,19 @@ def replace_by_name(settings: Settings, overrides: dict[str, Any]) -> Settings:
 
 def _unknown(name: str, settings: Settings) -> str:
     """Return what to say of a setting that these settings do not have."""
-    owners = [preset for preset, base in PRESETS.items() if name in part_of_settings(base)]
-    if owners:
-        return (
-            f"The preset {settings.preset!r} does not use the setting {name!r}. It belongs to {' and '.join(owners)}."
-        )
-    near = difflib.get_close_matches(name, part_of_settings(settings), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    own = part_of_settings(settings)
+    owners: dict[str, list[str]] = {}
+    for preset, base in PRESETS.items():
+        for each in part_of_settings(base):
+            owners.setdefault(each, []).append(preset)
+    if name in owners:
+        belongs = f"It belongs to {' and '.join(owners[name])}."
+        return f"The preset {settings.preset!r} does not use the setting {name!r}. {belongs}"
+    near = [
+        repr(each) if each in own else f"{each!r} of {' and '.join(owners[each])}"
+        for each in nearest_names(name, [*own, *owners])
+    ]
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
     known = ", ".join(sorted(public_settings(settings)))
     return f"There is no setting {name!r}.{hint} The usual ones of {settings.preset!r} are {known}."
 

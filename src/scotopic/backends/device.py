@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import importlib.util
 import os
+import sys
 from contextlib import suppress
 from functools import lru_cache
 from types import ModuleType
@@ -57,14 +58,16 @@ def interpreted() -> bool:
 @lru_cache(maxsize=1)
 def why_no_gpu() -> str | None:
     """Return what keeps the GPU kernels from running, in words; ``None`` where nothing does."""
+    # The driver comes first: without one, nothing that can be installed helps, and importing torch takes seconds.
+    if not interpreted() and not _has_driver():
+        return "this machine has no NVIDIA driver"
     missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
-        return f"{' and '.join(missing)} {verb} not installed ({GPU_EXTRA})"
+        advice = GPU_EXTRA if sys.platform == "linux" else "the GPU kernels are for Linux, where triton has packages"
+        return f"{' and '.join(missing)} {verb} not installed ({advice})"
     if interpreted():
         return None
-    if not _has_driver():  # asked first: importing torch takes seconds
-        return "this machine has no NVIDIA driver"
     import torch
 
     if not torch.cuda.is_available():

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, SettingsError, did_you_mean
 from scotopic.evaluation import toml_files as toml
 from scotopic.evaluation.protocol import CLEAN
 from scotopic.evaluation.records import Task
@@ -148,7 +148,9 @@ def load_plan(source: str | PathLike[str]) -> Plan:
     """
     path = PLANS / f"{source}.toml" if str(source) in shipped_plans() else Path(source)
     if not os.path.exists(path):  # false also for names that no file can have
-        raise InputError(f"There is no plan {str(source)!r}. Plans that ship are {', '.join(shipped_plans())}.")
+        names = shipped_plans()
+        hint = did_you_mean(str(source), names)
+        raise InputError(f"There is no plan {str(source)!r}.{hint} Plans that ship are {', '.join(names)}.")
     what = f"The plan {path.name}"
     values = toml.read_toml(path, "The plan")
     parts = values.pop("datasets", [])

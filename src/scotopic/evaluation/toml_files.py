@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotopic.errors import SettingsError
+from scotopic.errors import SettingsError, did_you_mean
 from scotopic.io.input_file import read_input_text, reading
 
 Check = tuple[Callable[[Any], bool], str]  #: whether a value is good, and what it must be, in words
@@ -25,7 +25,8 @@ def check_keys(what: str, values: Mapping[str, Any], known: Collection[str], req
     """Raise :class:`SettingsError` if a key is unknown or missing."""
     for key in values:
         if key not in known:
-            raise SettingsError(f"{what} has the unknown key {key!r}. Known keys are {', '.join(known)}.")
+            hint = did_you_mean(key, known)
+            raise SettingsError(f"{what} has the unknown key {key!r}.{hint} Known keys are {', '.join(known)}.")
     for key in required:
         if key not in values:
             raise SettingsError(f"{what} lacks the key {key!r}. Add it.")

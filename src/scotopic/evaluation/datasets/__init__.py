@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, SettingsError, did_you_mean
 from scotopic.evaluation.datasets.files import Place
 from scotopic.evaluation.datasets.kinds import DATASETS, DatasetKind
 from scotopic.evaluation.protocol import at_scale, check_scale
@@ -71,7 +71,8 @@ def open_dataset(
         does not tell it or holds several.
     """
     if kind not in DATASETS:
-        raise SettingsError(f"The data set {kind!r} is unknown. Choose one of {', '.join(DATASETS)}.")
+        hint = did_you_mean(kind, DATASETS)
+        raise SettingsError(f"The data set {kind!r} is unknown.{hint} Choose one of {', '.join(DATASETS)}.")
     entry, path = DATASETS[kind], Path(folder)
     if size is not None and size not in entry.sizes:
         raise SettingsError(f"{entry.title} has no size {size!r}. Choose {' or '.join(entry.sizes)}, or leave it out.")

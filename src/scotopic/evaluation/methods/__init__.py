@@ -19,7 +19,7 @@ spec                         what it is
 
 from functools import partial
 
-from scotopic.errors import SettingsError
+from scotopic.errors import SettingsError, did_you_mean
 from scotopic.evaluation.method import Method, Predict
 from scotopic.evaluation.methods import external, ours
 from scotopic.evaluation.methods.classical import predict_classical
@@ -84,7 +84,7 @@ def get_method(spec: str) -> Method:
         return find_network(rest)
     if family not in ("onnx", "external"):
         known = ", ".join((*METHODS, "network:NAME", "onnx:FILE.toml", "external:NAME=DIR"))
-        raise SettingsError(f"There is no method {spec!r}. Methods are {known}.")
+        raise SettingsError(f"There is no method {spec!r}.{did_you_mean(spec, METHODS)} Methods are {known}.")
     method = load_network(rest, get_method) if family == "onnx" else external.method_of(rest)
     if method.name in {known.replace(":", "-") for known in METHODS}:
         raise SettingsError(f"Method {spec!r} has the name {method.name!r}, which is taken. Give it another.")
