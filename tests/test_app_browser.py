@@ -63,8 +63,7 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
 
 
 def choose(page: Any, source: str) -> None:
-    page.locator("#source input").click()
-    page.get_by_role("option", name=source).click()
+    page.locator(f"#source input[value='{source}']").check()
 
 
 def match_small_room(page: Any, preset: str = "fast") -> None:
@@ -101,18 +100,19 @@ def test_the_page_loads_with_nothing_from_elsewhere(browser: Any, served: Served
     opened.wait_for_selector("#views img")
 
     assert opened.title() == "scotopic"
-    assert opened.is_visible("#empty")
+    assert "No result yet" in opened.inner_text("#pane")
+    assert opened.is_checked("#preset input[value=best]")
     assert [url for url in asked if not url.startswith((served.url, "data:", "blob:"))] == []
     assert errors == []
     context.close()
 
 
-@pytest.mark.parametrize("width", [420, 1400])
-def test_the_page_fits_its_window(page: Any, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 650), (1400, 900)])
+def test_nothing_lies_beside_the_window(page: Any, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
     match_small_room(page)
 
-    for tab in ("Look", "3-D", "Compare", "Download"):
+    for tab in ("Maps", "3-D", "Compare", "Download"):
         page.get_by_role("tab", name=tab).click()
         if tab == "Compare":
             page.click("#compare")
@@ -234,9 +234,9 @@ def test_a_bad_upload_shows_a_sentence_and_no_trace(
     choose(page, OWN)
 
     page.locator("#left input[type=file]").set_input_files(tmp_path / name)
-    page.wait_for_selector("#status [role=alert]")
+    page.wait_for_selector("#views [role=alert]")
 
-    assert sentence in page.inner_text("#status")
+    assert sentence in page.inner_text("#views")
     whole = page.inner_text("body")
     assert "Traceback" not in whole
     assert str(served.temporary) not in whole
@@ -264,9 +264,9 @@ def test_own_images_are_matched(page: Any, served: Served, tmp_path: Path) -> No
     page.get_by_role("tab", name="Download").click()
     assert page.locator("#files a", has_text="depth.pfm").count() == 0
     (tmp_path / "calib.txt").write_text("96 47.5 31.5 0.25 0\n")
-    page.get_by_text("Calibration, for true depth").click()
+    page.get_by_text("Calibration, for depth in meters").click()
     page.locator("#calibration input[type=file]").set_input_files(tmp_path / "calib.txt")
-    page.wait_for_function("/calib.txt is used/.test(document.querySelector('#status').textContent)")
+    page.wait_for_function("/calib.txt is used/.test(document.querySelector('#calibration-note').textContent)")
     page.locator("#files a", has_text="depth.pfm").wait_for()
     assert served.files() == []
 
@@ -302,7 +302,7 @@ def test_two_windows_do_not_see_each_other(browser: Any, page: Any, served: Serv
     other.goto(served.url)
     other.wait_for_selector("#views img")
 
-    assert other.is_visible("#empty")
+    assert "No result yet" in other.inner_text("#pane")
     assert urlopen(f"{served.url}{mine}/pixel?x=1&y=1").status == 200
     context.close()
     page.context.close()
