@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +16,9 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from app_chromium import choose, chromium, match_small_room, open_page
 from app_server import Served, serve
+from app_visitors import SMALL
 
 from scotopic.app.inputs import OWN, ROOMS
 from scotopic.io import read_disparity, write_png
@@ -26,8 +27,6 @@ from scotopic.settings import PRESETS
 pytest.importorskip("gradio", reason="needs the extra app: pip install 'scotopic[app]'")
 from scotopic.app.page import FROM_FILE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SMALL = "Room, small (192 x 128)"
 JOBS = int(os.environ.get("SCOTOPIC_APP_JOBS", "12"))  #: of the load test; 100 for the full one
 MEMORY_MARGIN = 64  #: MiB that the server may have grown by after them: what the allocator and Gradio keep
 
@@ -41,38 +40,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-    if not CHROMIUM:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
 def page(browser: Any, served: Served) -> Iterator[Any]:
     """The page, just opened, in a window of its own."""
-    context = browser.new_context(viewport={"width": 1400, "height": 950})
-    opened = context.new_page()
-    opened.set_default_timeout(120_000)  # the first match may have to compile
-    opened.goto(served.url)
-    opened.wait_for_selector("#views img")
+    opened = open_page(browser, served.url, 1400, 950)
     yield opened
-    context.close()
-
-
-def choose(page: Any, source: str) -> None:
-    page.locator(f"#source input[value='{source}']").check()
-
-
-def match_small_room(page: Any, preset: str = "fast") -> None:
-    choose(page, SMALL)
-    page.locator("#preset").get_by_label(preset).check()
-    page.wait_for_function("document.querySelector('#last input').value === '32'")
-    page.click("#match")
-    page.wait_for_selector("#status .sc-done")
-    page.wait_for_selector("#viewer .sc-frame[data-stamp]")
+    opened.context.close()
 
 
 def coverage(page: Any) -> float:

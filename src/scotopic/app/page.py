@@ -171,11 +171,12 @@ class _Behavior:
         # Two steps: the first is answered while the second still waits in the queue, so that waiting can be cancelled
         # too. Gradio's own cancelling is not used: it can only stop listening to a job, and may then block the next.
         clicked = form.match.click(self._queue, None, [form.match, form.cancel, results.status], **at_once)
-        clicked.then(
+        answered = clicked.then(
             self._match, form.values, outcome, api_name="match", show_progress="hidden", trigger_mode="multiple",
             **queue,
         )  # fmt: skip
-        form.match.click(None, js=_SHOW_PANE, **at_once)
+        for event in (form.match.click, answered.then):
+            event(None, js=_SHOW_PANE, **at_once)
         for number in (form.first, form.last):
             number.submit(None, js="() => document.querySelector('#match').click()", **at_once)
         form.cancel.click(self._cancel, None, [form.match, form.cancel, results.status], **at_once)
@@ -219,8 +220,10 @@ class _Behavior:
     def _swap(self, request: gr.Request) -> list[Any]:
         session = self._of(request)
         session.swap_views()
-        note = gr.skip() if session.is_busy else html.status("The views are swapped. Press Match to use them so.")
-        return [html.views(session, inputs.OWN), note if session.views else _unless_busy(session)]
+        note = _unless_busy(session)
+        if isinstance(note, str) and session.outcome is not None and session.outcome.views:
+            note = html.status("The views are swapped. The result is from before: press Match.") + note
+        return [html.views(session, inputs.OWN), note]
 
     def _receive_calibration(self, request: gr.Request, payload: Any, *values: Any) -> list[Any]:
         session = self._of(request)
