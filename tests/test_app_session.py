@@ -224,6 +224,7 @@ def test_the_warnings_of_a_result_stand_above_it(session: Session) -> None:
     shown = html.resting(session)
 
     assert "Matched in" in shown
+    assert f"with the preset fast: {SMALL}." in shown
     assert shown.count("sc-warning") == 2
     assert shown.index("Matched in") < shown.index("swapped") < shown.index("dark")
 

@@ -85,8 +85,9 @@ def resting(session: Session) -> str:
     """Return what stands above the result while nothing is done: how it was made, and warnings about its pair."""
     if session.outcome is None:
         return EMPTY
-    found, warnings = session.outcome.match, session.outcome.warnings
-    done = f"Matched in {sum(found.timings.values()):.1f} s with the preset {found.settings.preset}."
+    found, warnings, pair = session.outcome.match, session.outcome.warnings, session.outcome.about["pair"]
+    name = pair if isinstance(pair, str) else " and ".join(pair)
+    done = f"Matched in {sum(found.timings.values()):.1f} s with the preset {found.settings.preset}: {name}."
     return status(done, "done") + "".join(status(each, "warning") for each in warnings)
 
 
