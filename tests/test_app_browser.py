@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +16,9 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from app_chromium import choose, chromium, match_small_room, open_page
 from app_server import Served, serve
+from app_visitors import SMALL
 
 from scotopic.app.inputs import OWN, ROOMS
 from scotopic.io import read_disparity, write_png
@@ -26,8 +27,6 @@ from scotopic.settings import PRESETS
 pytest.importorskip("gradio", reason="needs the extra app: pip install 'scotopic[app]'")
 from scotopic.app.page import FROM_FILE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SMALL = "Room, small (192 x 128)"
 JOBS = int(os.environ.get("SCOTOPIC_APP_JOBS", "12"))  #: of the load test; 100 for the full one
 MEMORY_MARGIN = 64  #: MiB that the server may have grown by after them: what the allocator and Gradio keep
 
@@ -41,39 +40,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-    if not CHROMIUM:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
 def page(browser: Any, served: Served) -> Iterator[Any]:
     """The page, just opened, in a window of its own."""
-    context = browser.new_context(viewport={"width": 1400, "height": 950})
-    opened = context.new_page()
-    opened.set_default_timeout(120_000)  # the first match may have to compile
-    opened.goto(served.url)
-    opened.wait_for_selector("#views img")
+    opened = open_page(browser, served.url, 1400, 950)
     yield opened
-    context.close()
-
-
-def choose(page: Any, source: str) -> None:
-    page.locator("#source input").click()
-    page.get_by_role("option", name=source).click()
-
-
-def match_small_room(page: Any, preset: str = "fast") -> None:
-    choose(page, SMALL)
-    page.locator("#preset").get_by_label(preset).check()
-    page.wait_for_function("document.querySelector('#last input').value === '32'")
-    page.click("#match")
-    page.wait_for_selector("#status .sc-done")
-    page.wait_for_selector("#viewer .sc-frame[data-stamp]")
+    opened.context.close()
 
 
 def coverage(page: Any) -> float:
@@ -101,18 +77,19 @@ def test_the_page_loads_with_nothing_from_elsewhere(browser: Any, served: Served
     opened.wait_for_selector("#views img")
 
     assert opened.title() == "scotopic"
-    assert opened.is_visible("#empty")
+    assert "No result yet" in opened.inner_text("#pane")
+    assert opened.is_checked("#preset input[value=best]")
     assert [url for url in asked if not url.startswith((served.url, "data:", "blob:"))] == []
     assert errors == []
     context.close()
 
 
-@pytest.mark.parametrize("width", [420, 1400])
-def test_the_page_fits_its_window(page: Any, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 650), (1400, 900)])
+def test_nothing_lies_beside_the_window(page: Any, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
     match_small_room(page)
 
-    for tab in ("Look", "3-D", "Compare", "Download"):
+    for tab in ("Maps", "3-D", "Compare", "Download"):
         page.get_by_role("tab", name=tab).click()
         if tab == "Compare":
             page.click("#compare")
@@ -234,9 +211,9 @@ def test_a_bad_upload_shows_a_sentence_and_no_trace(
     choose(page, OWN)
 
     page.locator("#left input[type=file]").set_input_files(tmp_path / name)
-    page.wait_for_selector("#status [role=alert]")
+    page.wait_for_selector("#views [role=alert]")
 
-    assert sentence in page.inner_text("#status")
+    assert sentence in page.inner_text("#views")
     whole = page.inner_text("body")
     assert "Traceback" not in whole
     assert str(served.temporary) not in whole
@@ -264,9 +241,9 @@ def test_own_images_are_matched(page: Any, served: Served, tmp_path: Path) -> No
     page.get_by_role("tab", name="Download").click()
     assert page.locator("#files a", has_text="depth.pfm").count() == 0
     (tmp_path / "calib.txt").write_text("96 47.5 31.5 0.25 0\n")
-    page.get_by_text("Calibration, for true depth").click()
+    page.get_by_text("Calibration, for depth in meters").click()
     page.locator("#calibration input[type=file]").set_input_files(tmp_path / "calib.txt")
-    page.wait_for_function("/calib.txt is used/.test(document.querySelector('#status').textContent)")
+    page.wait_for_function("/calib.txt is used/.test(document.querySelector('#calibration-note').textContent)")
     page.locator("#files a", has_text="depth.pfm").wait_for()
     assert served.files() == []
 
@@ -302,7 +279,7 @@ def test_two_windows_do_not_see_each_other(browser: Any, page: Any, served: Serv
     other.goto(served.url)
     other.wait_for_selector("#views img")
 
-    assert other.is_visible("#empty")
+    assert "No result yet" in other.inner_text("#pane")
     assert urlopen(f"{served.url}{mine}/pixel?x=1&y=1").status == 200
     context.close()
     page.context.close()

@@ -6,6 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,9 @@ from scotopic.app import html, inputs, work
 from scotopic.app.inputs import OWN, Request
 from scotopic.app.session import Cancelled, Job, Limits, Outcome, Session, Sessions
 from scotopic.errors import InputError, ScotopicError
+from scotopic.pipelines import stages_of
+from scotopic.progress import Stage
+from scotopic.warmup import COMPILING
 
 
 @pytest.fixture
@@ -125,11 +129,11 @@ def test_a_result_that_comes_after_the_visitor_has_left_is_dropped(visitor: Sess
 
 def test_progress_over_a_run_never_falls_and_ends_at_all_of_it() -> None:
     job = Job()
-    job.stages = tuple(match_small_room().match.timings)
+    job.stages = stages_of(scotopic.PRESETS["best"])
     report, shares = job.watch(lambda stage, share: None), []
     for stage in job.stages:
         for part in (0.0, 0.5, 1.0):
-            report(stage, part)
+            report(stage.name, part)
             shares.append(job.total_share)
 
     assert shares == sorted(shares)
@@ -138,12 +142,99 @@ def test_progress_over_a_run_never_falls_and_ends_at_all_of_it() -> None:
     assert job.total_share == 0.25
 
 
+STAGES = (Stage("first", "a quarter", 1.0), Stage("second", "the rest", 3.0))
+
+
+def test_the_time_left_follows_from_the_share_that_is_done_and_its_time() -> None:
+    clock = [100.0]
+    job = Job(lambda: clock[0])
+    job.stages = STAGES
+    report = job.watch(lambda stage, share: None)
+    report("first", 0.0)
+    assert job.seconds_left is None  # nothing is known yet
+
+    clock[0] += 10
+    report("first", 1.0)
+    assert job.total_share == 0.25
+    assert job.seconds_left == pytest.approx(30)  # a quarter in 10 s
+    clock[0] += 12
+    assert job.seconds_left == pytest.approx(18)  # it runs down between two reports
+    report("second", 0.5)
+    assert job.total_share == 0.625
+    assert job.seconds_left == pytest.approx(22 * 0.375 / 0.625)
+    clock[0] += 100
+    assert job.seconds_left == 0
+
+
+def test_compiling_has_a_time_left_of_its_own() -> None:
+    clock = [0.0]
+    job = Job(lambda: clock[0])
+    job.stages = STAGES
+    report = job.watch(lambda stage, share: None)
+    for clock[0], share in ((1.0, 0.0), (21.0, 0.5)):
+        report(COMPILING, share)
+    assert job.seconds_left == pytest.approx(20)
+
+    report("first", 0.0)
+
+    assert job.seconds_left is None  # the run itself has only begun
+
+
+def test_a_working_job_shows_stage_share_and_time_left() -> None:
+    clock = [0.0]
+    job = Job(lambda: clock[0])
+    assert "Waiting in the queue" in html.working(job)
+    job.stages = STAGES
+    report = job.watch(lambda stage, share: None)
+    for clock[0], share in ((1.0, 0.0), (11.0, 1.0)):
+        report("first", share)
+
+    shown = html.working(job)
+
+    for part in ("First", "Stage 1 of 2: a quarter.", "about 30 s left", 'role="progressbar"', 'aria-valuenow="25"'):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.0, "a few seconds"), (4.9, "a few seconds"), (6, "about 10 s"), (55, "about 55 s"), (56, "about 1 min"),
+     (61, "about 2 min")],
+)  # fmt: skip
+def test_the_time_left_is_told_no_more_exactly_than_it_is_known(seconds: float, words: str) -> None:
+    assert html.time_left(seconds) == f"{words} left"
+
+
+def test_warnings_and_errors_look_and_sound_like_what_they_are() -> None:
+    warning, problem, note = (html.status("<It>", kind) for kind in ("warning", "problem", ""))
+
+    assert 'role="status"' in warning
+    assert 'role="alert"' in problem
+    for each, word in ((warning, "Warning."), (problem, "Error.")):
+        assert word in each
+        assert "<svg" in each
+        assert "&lt;It&gt;" in each
+    assert "<svg" not in note
+    assert len({each.split('"')[1] for each in (warning, problem, note)}) == 3  # classes, and so colors
+
+
+def test_the_warnings_of_a_result_stand_above_it(session: Session) -> None:
+    assert session.outcome is not None
+    session.outcome = replace(session.outcome, warnings=("The views are swapped.", "The images are dark."))
+
+    shown = html.resting(session)
+
+    assert "Matched in" in shown
+    assert f"with the preset fast: {SMALL}." in shown
+    assert shown.count("sc-warning") == 2
+    assert shown.index("Matched in") < shown.index("swapped") < shown.index("dark")
+
+
 def test_the_stages_of_a_run_come_from_the_pipeline(visitor: Session) -> None:
     job = Job()
 
     found = work.run(visitor, Request(SMALL, preset="fast", max_disparity=32), job, LIMITS)
 
-    assert job.stages == tuple(found.match.timings)
+    assert [stage.name for stage in job.stages] == list(found.match.timings)
 
 
 def test_a_stage_is_called_as_the_pipeline_calls_it() -> None:

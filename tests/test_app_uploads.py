@@ -9,6 +9,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from app_visitors import LIMITS, upload
@@ -100,6 +101,53 @@ def test_an_image_that_is_cut_short_is_refused_in_the_readers_words(visitor: Ses
 
     with pytest.raises(InputError, match=r"right image 'cut.png'"):
         inputs.receive_view(visitor, "right", path, LIMITS)
+
+
+def test_a_refused_view_is_shown_as_an_error_until_a_good_one_replaces_it(visitor: Session, tmp_path: Path) -> None:
+    visitor.refuse("left", "The left image 'text.png' holds no readable image.")
+    inputs.receive_view(visitor, "right", upload(tmp_path, "b.png", noise()), LIMITS)
+
+    assert "text.png" in html.views(visitor, OWN)
+    assert 'role="alert"' in html.views(visitor, OWN)
+    assert "b.png" in html.views(visitor, OWN)
+    with pytest.raises(InputError, match=r"text\.png.*no readable image"):  # not only that it is missing
+        inputs.prepare_pair(visitor, Request(OWN), LIMITS)
+    assert "alert" not in html.views(visitor, next(iter(ROOMS)))
+
+    inputs.receive_view(visitor, "left", upload(tmp_path, "a.png", noise()), LIMITS)
+    assert "alert" not in html.views(visitor, OWN)
+
+
+def test_a_refused_view_takes_the_place_of_an_earlier_good_one(visitor: Session, tmp_path: Path) -> None:
+    inputs.receive_view(visitor, "left", upload(tmp_path, "a.png", noise()), LIMITS)
+
+    visitor.refuse("left", "The left image 'text.png' holds no readable image.")
+
+    assert "left" not in visitor.views
+
+
+def test_swapping_exchanges_the_views_and_what_is_wrong_with_them(visitor: Session, tmp_path: Path) -> None:
+    first, second = (
+        inputs.receive_view(visitor, side, upload(tmp_path, f"{side}.png", noise()), LIMITS) for side in inputs.SIDES
+    )
+
+    visitor.swap_views()
+    assert visitor.views == {"right": first, "left": second}
+    titles = [title.partition(",")[0] for _, (title, _) in sorted(inputs.thumbnails(visitor, OWN).items())]
+    assert titles == ["Left: right.png", "Right: left.png"]
+
+    visitor.refuse("left", "The left image 'x.png' is cut short.")
+    visitor.swap_views()
+    assert visitor.views == {"left": first}
+    assert visitor.problems == {"right": "The right image 'x.png' is cut short."}
+
+
+def test_an_upload_with_opaque_alpha_is_taken_without_it(visitor: Session, tmp_path: Path) -> None:
+    opaque = np.dstack([noise()[..., ::-1], np.full((64, 96), 255, np.uint8)])  # OpenCV has blue first
+    path = upload(tmp_path, "opaque.png", noise())
+    assert cv2.imwrite(str(path), opaque)
+
+    np.testing.assert_array_equal(inputs.receive_view(visitor, "left", path, LIMITS).pixels, noise())
 
 
 def test_own_images_are_matched_as_recorded_with_the_depth_of_their_calibration(
@@ -234,7 +282,7 @@ def test_views_of_two_sizes_are_refused_by_their_names(visitor: Session, tmp_pat
 
 def test_every_room_can_be_shown_and_searches_all_of_its_disparities(visitor: Session) -> None:
     for name, room in ROOMS.items():
-        titles = [title for title, _ in inputs.thumbnails(visitor, name)]
+        titles = [title for title, _ in inputs.thumbnails(visitor, name).values()]
         pair = inputs.prepare_pair(visitor, Request(name, photons=None), LIMITS)
         assert titles == ["Left", "Right"]
         assert pair.truth is not None

@@ -131,15 +131,52 @@ def test_the_message_names_the_file(tmp_path: Path) -> None:
     assert repr(str(path)) in refusal(str(path), name=str(path))
 
 
-def test_alpha_is_refused_with_the_advice_to_remove_it(tmp_path: Path) -> None:
-    cv2.imwrite(str(tmp_path / "rgba.png"), np.zeros((3, 4, 4), np.uint8))
-    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 4, 0, 0, 0))  # color type 4: gray and alpha
-    pixels = png_chunk(b"IDAT", zlib.compress(b"\0\x10\xff\x20\xff"))
-    (tmp_path / "gray_alpha.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels + png_chunk(b"IEND", b""))
+def gray_alpha_png(pixels: bytes, alpha: bytes) -> bytes:
+    """One row of 8-bit gray with alpha."""
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", len(pixels), 1, 8, 4, 0, 0, 0))  # color type 4
+    row = b"\0" + bytes(value for pair in zip(pixels, alpha, strict=True) for value in pair)
+    return b"\x89PNG\r\n\x1a\n" + header + png_chunk(b"IDAT", zlib.compress(row)) + png_chunk(b"IEND", b"")
+
+
+def test_transparent_pixels_are_refused_with_the_advice_to_remove_alpha(tmp_path: Path) -> None:
+    almost = np.full((3, 4, 4), 255, np.uint8)
+    almost[2, 3, 3] = 254
+    cv2.imwrite(str(tmp_path / "rgba.png"), almost)
+    (tmp_path / "gray_alpha.png").write_bytes(gray_alpha_png(b"\x10\x20", b"\xff\xfe"))
 
     for name in ("rgba.png", "gray_alpha.png"):
         with pytest.raises(InputError, match="remove alpha"):
             read_image(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "dtype"),
+    [("png", np.uint8), ("png", np.uint16), ("tiff", np.uint8), ("tiff", np.uint16), ("webp", np.uint8)],
+)
+def test_an_opaque_alpha_channel_is_dropped(tmp_path: Path, suffix: str, dtype: type) -> None:
+    rgb = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, (6, 7, 3), dtype)
+    alpha = np.full((6, 7, 1), np.iinfo(dtype).max, dtype)
+    lossless = [cv2.IMWRITE_WEBP_QUALITY, 101] if suffix == "webp" else []
+    assert cv2.imwrite(str(tmp_path / f"rgba.{suffix}"), np.dstack([rgb[..., ::-1], alpha]), lossless)
+
+    np.testing.assert_array_equal(read_image(tmp_path / f"rgba.{suffix}"), rgb)
+
+
+def test_gray_with_opaque_alpha_is_gray(tmp_path: Path) -> None:
+    (tmp_path / "gray_alpha.png").write_bytes(gray_alpha_png(b"\x10\x20", b"\xff\xff"))
+
+    np.testing.assert_array_equal(read_image(tmp_path / "gray_alpha.png"), np.array([[0x10, 0x20]], np.uint8))
+
+
+@pytest.mark.parametrize(("dtype", "opaque"), [(np.uint8, 255), (np.uint16, 65535), (np.float32, 1), (bool, True)])
+def test_opaque_alpha_in_arrays_is_dropped_too(dtype: type, opaque: float) -> None:
+    image = np.random.default_rng(0).integers(0, 2, (6, 7, 3)).astype(dtype)
+    alpha = np.full((6, 7, 1), opaque, dtype)
+
+    np.testing.assert_array_equal(as_image(np.dstack([image, alpha]), "left"), as_image(image, "left"))
+    np.testing.assert_array_equal(as_image(np.dstack([image[..., :1], alpha]), "left"), as_image(image[..., 0], "left"))
+    alpha[0, 0] = 0
+    assert "alpha" in refusal(np.dstack([image, alpha]))
 
 
 def test_integers_of_other_widths_in_a_file_are_refused(tmp_path: Path) -> None:

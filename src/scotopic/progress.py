@@ -14,6 +14,7 @@ class Stage(NamedTuple):
 
     name: str
     summary: str
+    weight: float = 1.0  #: about how long it takes on a CPU, relative to the other stages of its pipeline
 
 
 def silent(stage: str, share: float) -> None:

@@ -9,18 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.app import work
-from scotopic.app.session import Session
+from scotopic.app import inputs, work
+from scotopic.app.session import Job, Session
 from scotopic.app.work import REASONS, as_png
 from scotopic.depth import Calibration
 from scotopic.preview import match_colors
 from scotopic.result import Reason
 
 EMPTY = (
-    '<div class="sc-empty"><strong>No result yet</strong>Choose a pair, say how dark it is, and press Match. '
-    "A built-in room takes a few seconds; the very first run on a machine compiles for about a minute.</div>"
+    '<div class="sc-empty"><strong>No result yet</strong>Choose a pair and press Match. A built-in room takes about '
+    "ten seconds; the very first run on a machine compiles for about a minute.</div>"
 )
+#: How to choose preset and search range, under them.
+HELP = """<details class="sc-help"><summary>How to choose: presets, and fx · B / Zmin</summary>
+<p><b>Maximum disparity</b> is that of the nearest object: focal length fx in pixels, times the baseline B between the
+cameras, divided by the distance Zmin of that object. With fx = 800 px, B = 0.1 m and Zmin = 1 m it is 80 px; take a
+little more. Nearer objects get no answer or a wrong one; a larger maximum takes longer. Empty means 128 px, or the
+width of a smaller image. <b>Minimum disparity</b> is 0 unless the cameras converge.</p>
+<p><b>best</b> answers most pixels, and most of them right. <b>fast</b> takes a fraction of the time and answers along
+edges. <b>paper</b> is the published method, and slow.</p></details>"""
 _THUMBNAIL = 320  # px
+_ICONS = {
+    "warning": "M8 1.5 15.2 14.5H.8Z M8 6v4 M8 12v.6",
+    "problem": "M8 1a7 7 0 1 1 0 14a7 7 0 0 1 0-14Z M8 4.5v4.5 M8 11.2v.6",
+    "done": "M8 1a7 7 0 1 1 0 14a7 7 0 0 1 0-14Z M5 8.2l2.2 2.3L11.2 6",
+}
+_WORDS = {"warning": "Warning", "problem": "Error"}
 
 
 def stage_title(name: str) -> str:
@@ -28,17 +42,53 @@ def stage_title(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def status(text: str, *more: str, kind: str = "", share: float | None = None) -> str:
-    """Return a note, with a bar while something runs; ``kind`` is ``"problem"``, ``"done"`` or nothing."""
+def status(text: str, kind: str = "") -> str:
+    """Return a note; ``kind`` is ``"problem"``, ``"warning"``, ``"done"`` or nothing."""
     role = "alert" if kind == "problem" else "status"
-    lines = "".join(map(paragraph, (text, *more)))
-    bar = "" if share is None else f'<div class="sc-progress"><i style="width:{100 * share:.1f}%"></i></div>'
-    return f'<div class="sc-status{f" sc-{kind}" if kind else ""}" role="{role}">{lines}{bar}</div>'
+    icon = f'<svg viewBox="0 0 16 16" aria-hidden="true"><path d="{_ICONS[kind]}"/></svg>' if kind else ""
+    word = f"<strong>{_WORDS[kind]}.</strong> " if kind in _WORDS else ""
+    look = f"sc-status sc-{kind}" if kind else "sc-status"
+    return f'<div class="{look}" role="{role}">{icon}<p>{word}{escape(text)}</p></div>'
 
 
 def problem(error: BaseException) -> str:
     """Return a note about a failure."""
-    return status(work.error_message(error), kind="problem")
+    return status(work.error_message(error), "problem")
+
+
+def working(job: Job) -> str:
+    """Return how far a job is: its stage, a bar, and the time left."""
+    title, position, percent = stage_title(job.stage), job.position, 100 * job.total_share
+    left = "" if job.seconds_left is None else time_left(job.seconds_left)
+    about = ""
+    if position is not None:
+        about = f"Stage {position + 1} of {len(job.stages)}: {job.stages[position].summary}."
+    spoken = ", ".join(filter(None, (title, left)))
+    return (
+        f'<div class="sc-status sc-working"><p><strong>{escape(title)}</strong><span class="sc-left">{left}</span></p>'
+        f'<div class="sc-progress" role="progressbar" aria-label="Matching" aria-valuemin="0" aria-valuemax="100" '
+        f'aria-valuenow="{percent:.0f}" aria-valuetext="{escape(spoken)}"><i style="width:{percent:.1f}%"></i></div>'
+        f'<p class="sc-about">{escape(about)}</p></div>'
+    )
+
+
+def time_left(seconds: float) -> str:
+    """Return a time in words, no more exact than a guess is."""
+    if seconds < 5:
+        return "a few seconds left"
+    if seconds <= 55:
+        return f"about {5 * math.ceil(seconds / 5)} s left"
+    return f"about {math.ceil(seconds / 60)} min left"
+
+
+def resting(session: Session) -> str:
+    """Return what stands above the result while nothing is done: how it was made, and warnings about its pair."""
+    if session.outcome is None:
+        return EMPTY
+    found, warnings, pair = session.outcome.match, session.outcome.warnings, session.outcome.about["pair"]
+    name = pair if isinstance(pair, str) else " and ".join(pair)
+    done = f"Matched in {sum(found.timings.values()):.1f} s with the preset {found.settings.preset}: {name}."
+    return status(done, "done") + "".join(status(each, "warning") for each in warnings)
 
 
 def paragraph(text: str) -> str:
@@ -46,15 +96,21 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def thumbnails(views: Sequence[tuple[str, NDArray[np.uint8]]]) -> str:
-    """Return the views of the chosen pair, small."""
-    figures = []
-    for title, pixels in views:
-        step = max(-(-max(pixels.shape[:2]) // _THUMBNAIL), 1)
-        small = pixels[::step, ::step]
-        data = base64.b64encode(as_png(small[..., 0] if small.shape[2] == 1 else small, enlarge=False)).decode()
-        figures.append(_figure(f"data:image/png;base64,{data}", title))
-    return f'<div class="sc-thumbs">{"".join(figures)}</div>' if figures else ""
+def views(session: Session, source: str) -> str:
+    """Return the views of the chosen pair, small, or why they were refused."""
+    shown, problems = inputs.thumbnails(session, source), session.problems if source == inputs.OWN else {}
+    places = (
+        status(problems[side], "problem") if side in problems else _thumbnail(*shown[side]) if side in shown else ""
+        for side in inputs.SIDES
+    )
+    return f'<div class="sc-thumbs">{"".join(f"<div>{place}</div>" for place in places)}</div>'
+
+
+def _thumbnail(title: str, pixels: NDArray[np.uint8]) -> str:
+    step = max(-(-max(pixels.shape[:2]) // _THUMBNAIL), 1)
+    small = pixels[::step, ::step]
+    data = base64.b64encode(as_png(small[..., 0] if small.shape[2] == 1 else small, enlarge=False)).decode()
+    return _figure(f"data:image/png;base64,{data}", title)
 
 
 def viewer_state(session: Session) -> dict[str, Any]:

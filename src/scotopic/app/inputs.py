@@ -116,7 +116,7 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
         raise InputError(f"The {text}") from error
     finally:
         _remove(file)
-    session.views[side] = View(file.name, pixels)
+    session.accept(side, View(file.name, pixels))
     return session.views[side]
 
 
@@ -195,16 +195,19 @@ def _check_search_range(session: Session, request: Request, limits: Limits) -> N
         )
 
 
-def thumbnails(session: Session, source: str) -> list[tuple[str, NDArray[np.uint8]]]:
-    """Return title and 8-bit pixels of the views of a source that are there."""
+def thumbnails(session: Session, source: str) -> dict[str, tuple[str, NDArray[np.uint8]]]:
+    """Return title and 8-bit pixels of the views of a source that are there, by ``"left"`` and ``"right"``."""
     if source in ROOMS:
         room = ROOMS[source]  # rendered small, which takes a tenth of a second
         scene = _render(replace(room, width=room.width * 128 // room.height, height=128))
-        return [("Left", to_uint8(scene.left)), ("Right", to_uint8(scene.right))]
-    return [
-        (f"{side.title()}: {view.name}, {view.size[0]} x {view.size[1]} px", to_uint8(as_image(view.pixels, side)))
-        for side, view in sorted(session.views.items())
-    ]
+        return {"left": ("Left", to_uint8(scene.left)), "right": ("Right", to_uint8(scene.right))}
+    return {
+        side: (
+            f"{side.title()}: {view.name}, {view.size[0]} x {view.size[1]} px",
+            to_uint8(as_image(view.pixels, side)),
+        )
+        for side, view in session.views.items()
+    }
 
 
 def _room_pair(request: Request) -> Pair:
@@ -231,6 +234,8 @@ def _render(room: Room) -> Scene:
 
 
 def _own_pair(session: Session, request: Request) -> Pair:
+    if session.problems:
+        raise InputError(" ".join(session.problems[side] for side in SIDES if side in session.problems))
     missing = [side for side in SIDES if side not in session.views]
     if missing:
         raise InputError(

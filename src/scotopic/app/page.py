@@ -20,6 +20,12 @@ _REPORT_SECONDS = 0.15  # between two looks at how far the work is
 _WAITING_JOBS = 24  # that wait for the worker, or run, at a time; the others wait in Gradio's queue
 _UNHEARD_SECONDS = 3.0  # a job to which nobody has listened for this long is dropped
 _FOLDER = Path(__file__).parent
+_CANCELLED = html.status("Cancelled.")
+# In a narrow window the result lies below the form, and in any it may be scrolled away.
+_SHOW_PANE = """() => {
+  const top = document.querySelector("#pane").getBoundingClientRect().top;
+  if (top < 0 || top > 0.6 * window.innerHeight) document.querySelector("#pane").scrollIntoView({block: "start"});
+}"""
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
 _slider, _number = partial(gr.Slider, buttons=[]), partial(gr.Number, min_width=120)
 
@@ -40,50 +46,56 @@ def build(sessions: Sessions, worker: ThreadPoolExecutor) -> Any:
         about = "Stereo depth from photon-starved image pairs, without learning."
         gr.HTML(f"<h1>scotopic</h1><p>{about}</p>", elem_id="title", **_PLAIN)
         with gr.Row(equal_height=False):
-            with gr.Column(scale=2, min_width=320):
+            with gr.Column(scale=2, min_width=320, elem_id="form"):
                 form = _Form()
-            with gr.Column(scale=5, min_width=320):
+            with gr.Column(scale=4, min_width=320, elem_id="pane"):
                 results = _Results()
         _Behavior(sessions, worker, form, results).attach(page)
     return page
 
 
 class _Form:
-    """The left column: what to match, and how."""
+    """The left column: what to match, and how. It fits a laptop's window, 1366 x 650 px, without scrolling."""
 
     def __init__(self) -> None:
         first = next(iter(inputs.ROOMS))
-        self.source = gr.Dropdown([*inputs.ROOMS, inputs.OWN], value=first, label="Pair", elem_id="source")
-        with gr.Column(visible=False, elem_id="own") as self.own, gr.Row():
-            self.left = gr.File(label="Left image", height=150, min_width=130, elem_id="left")
-            self.right = gr.File(label="Right image", height=150, min_width=130, elem_id="right")
+        sources = [(name.partition(" (")[0], name) for name in inputs.ROOMS] + [(inputs.OWN, inputs.OWN)]
+        self.source = gr.Radio(sources, value=first, label="Pair", elem_id="source")
+        with gr.Row(visible=False, elem_id="own") as self.own:
+            self.left = gr.File(label="Left image", height=60, min_width=130, elem_id="left")
+            self.right = gr.File(label="Right image", height=60, min_width=130, elem_id="right")
         self.views = gr.HTML(elem_id="views", **_PLAIN)
-        with gr.Accordion("Calibration, for true depth", open=False, visible=False) as self.geometry:
+        self.swap = gr.Button("⇄ Swap left and right", size="sm", visible=False, elem_id="swap")
+        with gr.Accordion("Calibration, for depth in meters", open=False, visible=False) as self.geometry:
             self.calibration = gr.File(
-                label="Calibration file (two for ROS)", file_count="multiple", height=140, elem_id="calibration"
+                label="Calibration file (two for ROS)", file_count="multiple", height=60, elem_id="calibration"
             )
+            self.calibration_note = gr.HTML(elem_id="calibration-note", **_PLAIN)
+            self.forget = gr.Button("Remove the calibration", size="sm", visible=False, elem_id="forget")
             self.unit = gr.Radio([FROM_FILE, "m", "cm", "mm"], value=FROM_FILE, label="Unit of the baseline")
             self.rectify = gr.Checkbox(label="Rectify the pair first (needs both cameras)")
             with gr.Row():
-                self.focal = _number(None, label="Focal length, px", info="without a file", minimum=0)
-                self.baseline = _number(None, label="Baseline, m", info="without a file", minimum=0, step=0.01)
-        self.noise = gr.Radio([SIMULATE, RECORDED], value=SIMULATE, label="Noise", elem_id="noise")
-        with gr.Group() as self.darkness:
-            self.photons = _slider(0.5, 20, 2, step=0.5, label="Photons per pixel at white", elem_id="photons")
-            noise = inputs.READ_NOISE
-            self.read_noise = _slider(0, 5, noise, step=0.1, label="Read noise, photons", elem_id="read-noise")
-        self.preset = gr.Radio(
-            list(PRESETS), value="best", label="Preset", info="fast takes a fraction of the time", elem_id="preset"
-        )
-        with gr.Row():
-            last, otherwise = inputs.ROOMS[first].max_disparity, "128, or width"
-            self.first = _number(0, label="Least disparity, px", precision=0, elem_id="first")
-            self.last = _number(last, label="Search ends at, px", precision=0, elem_id="last", placeholder=otherwise)
-        with gr.Column(elem_id="run"):  # stays in sight in a low window
-            with gr.Row():
-                self.match = gr.Button("Match", variant="primary", elem_id="match", min_width=120)
-                self.cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", min_width=120)
-            self.status = gr.HTML(elem_id="status", **_PLAIN)
+                self.focal = _number(None, label="Focal length fx, px", info="without a file", minimum=0)
+                self.baseline = _number(None, label="Baseline B, m", info="without a file", minimum=0, step=0.01)
+        noises = [("Simulate low light", SIMULATE), (RECORDED, RECORDED)]
+        self.noise = gr.Radio(noises, value=SIMULATE, label="Noise", elem_id="noise")
+        with gr.Row(elem_id="darkness") as self.darkness:
+            self.photons = _slider(
+                0.5, 20, 2, step=0.5, label="Photons", info="per pixel at white", min_width=150, elem_id="photons"
+            )
+            self.read_noise = _slider(
+                0, 5, inputs.READ_NOISE, step=0.1, label="Read noise", info="sensor, in photons", min_width=150,
+                elem_id="read-noise",
+            )  # fmt: skip
+        self.preset = gr.Radio([*reversed(PRESETS)], value="best", label="Preset", elem_id="preset")
+        with gr.Row(elem_id="range"):
+            last, otherwise = inputs.ROOMS[first].max_disparity, "128"
+            self.first = _number(0, label="Minimum disparity, px", precision=0, elem_id="first")
+            self.last = _number(last, label="Maximum disparity, px", precision=0, elem_id="last", placeholder=otherwise)
+        gr.HTML(html.HELP, elem_id="help", **_PLAIN)
+        with gr.Row(elem_id="run"):  # stays in sight in a low window
+            self.match = gr.Button("Match", variant="primary", elem_id="match", min_width=120)
+            self.cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", min_width=120)
 
     @property
     def values(self) -> list[Any]:
@@ -95,15 +107,15 @@ class _Form:
 
 
 class _Results:
-    """The right column: the result."""
+    """The right column: how far the work is, errors and warnings, and the result."""
 
     def __init__(self) -> None:
-        self.empty = gr.HTML(html.EMPTY, elem_id="empty", **_PLAIN)
+        self.status = gr.HTML(html.EMPTY, elem_id="status", **_PLAIN)
         with gr.Column(visible=False, elem_id="results") as self.all:
             self.coverage = gr.HTML(elem_id="coverage", **_PLAIN)
             self.threshold = _slider(0, 1, 0, step=0.01, label="Hide pixels with confidence below", elem_id="threshold")
             with gr.Tabs():
-                with gr.Tab("Look"):
+                with gr.Tab("Maps"):
                     self.viewer = self._scripted("viewer")
                 with gr.Tab("3-D"):
                     self.cloud = self._scripted("cloud")
@@ -120,7 +132,7 @@ class _Results:
 
 
 class _Behavior:
-    """What happens when a part of the page is used; failures become sentences in the status line."""
+    """What happens when a part of the page is used; failures become sentences where they belong."""
 
     def __init__(self, sessions: Sessions, worker: ThreadPoolExecutor, form: _Form, results: _Results) -> None:
         self._sessions, self._worker = sessions, worker
@@ -131,35 +143,43 @@ class _Behavior:
         form, results = self._form, self._results
         # Cheap requests do not wait in the queue of the matcher.
         at_once: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-        chosen = [form.own, form.geometry, form.views, form.noise, form.darkness, form.last]
+        chosen = [
+            form.own, form.swap, form.geometry, form.views, form.noise, form.darkness, form.last, results.status
+        ]  # fmt: skip
         form.source.input(self._choose_source, form.source, chosen, **at_once)
         page.load(self._show_views, form.source, form.views, **at_once)
         form.noise.change(lambda noise: gr.update(visible=noise == SIMULATE), form.noise, form.darkness, **at_once)
         for side, drop in (("left", form.left), ("right", form.right)):
             receive = self._receiver(side)
-            drop.upload(receive, [form.source, drop], [drop, form.views, form.status], preprocess=False, **at_once)
-        recalibrated = [form.status, results.viewer, results.cloud, results.files]
+            drop.upload(receive, drop, [drop, form.views, results.status], preprocess=False, **at_once)
+        form.swap.click(self._swap, None, [form.views, results.status], **at_once)
+        recalibrated = [form.calibration_note, form.forget, results.viewer, results.cloud, results.files]
         form.calibration.upload(
             self._receive_calibration, [form.calibration, *form.values], [form.calibration, *recalibrated],
             preprocess=False, **at_once,
         )  # fmt: skip
+        form.forget.click(self._forget_calibration, form.values, recalibrated, **at_once)
         for part in (form.unit, form.focal, form.baseline):
             part.change(self._recalibrate, form.values, recalibrated, trigger_mode="always_last", **at_once)
 
         # Many may wait for the one worker, so that each can see whether anybody still waits for it.
         queue: dict[str, Any] = {"concurrency_limit": _WAITING_JOBS, "concurrency_id": "matcher"}
         outcome = [
-            form.match, form.cancel, form.status, results.empty, results.all, results.coverage, results.threshold,
+            form.match, form.cancel, results.status, results.all, results.coverage, results.threshold,
             results.viewer, results.cloud, results.comparison, results.files,
         ]  # fmt: skip
         # Two steps: the first is answered while the second still waits in the queue, so that waiting can be cancelled
         # too. Gradio's own cancelling is not used: it can only stop listening to a job, and may then block the next.
-        clicked = form.match.click(self._queue, None, [form.match, form.cancel, form.status], **at_once)
-        clicked.then(
+        clicked = form.match.click(self._queue, None, [form.match, form.cancel, results.status], **at_once)
+        answered = clicked.then(
             self._match, form.values, outcome, api_name="match", show_progress="hidden", trigger_mode="multiple",
             **queue,
         )  # fmt: skip
-        form.cancel.click(self._cancel, None, [form.match, form.cancel, form.status], **at_once)
+        for event in (form.match.click, answered.then):
+            event(None, js=_SHOW_PANE, **at_once)
+        for number in (form.first, form.last):
+            number.submit(None, js="() => document.querySelector('#match').click()", **at_once)
+        form.cancel.click(self._cancel, None, [form.match, form.cancel, results.status], **at_once)
         moved: dict[str, Any] = {"trigger_mode": "always_last", **at_once}
         results.threshold.change(self._move_threshold, results.threshold, [results.coverage, results.viewer], **moved)
         results.threshold.release(self._set_threshold, results.threshold, [results.cloud, results.comparison], **moved)
@@ -175,62 +195,76 @@ class _Behavior:
     # --- the form ---
 
     def _show_views(self, source: str, request: gr.Request) -> str:
-        return html.thumbnails(inputs.thumbnails(self._of(request), source))
+        return html.views(self._of(request), source)
 
     def _choose_source(self, source: str, request: gr.Request) -> list[Any]:
-        own, views = gr.update(visible=source == inputs.OWN), self._show_views(source, request)
-        room = inputs.ROOMS.get(source)
+        session, room = self._of(request), inputs.ROOMS.get(source)
+        own, views, rest = gr.update(visible=room is None), html.views(session, source), _unless_busy(session)
         if room is None:
-            return [own, own, views, RECORDED, gr.update(visible=False), None]
-        return [own, own, views, SIMULATE, gr.update(visible=True), room.max_disparity]
+            return [own, own, own, views, RECORDED, gr.update(visible=False), None, rest]
+        return [own, own, own, views, SIMULATE, gr.update(visible=True), room.max_disparity, rest]
 
-    def _receiver(self, side: str) -> Callable[[str, Any, gr.Request], list[Any]]:
-        def receive(source: str, payload: Any, request: gr.Request) -> list[Any]:
+    def _receiver(self, side: str) -> Callable[[Any, gr.Request], list[Any]]:
+        def receive(payload: Any, request: gr.Request) -> list[Any]:
             session = self._of(request)
             try:
                 (path,) = inputs.find_uploads(payload, self._sessions.uploads)
-                view = inputs.receive_view(session, side, path, self._sessions.limits)
+                inputs.receive_view(session, side, path, self._sessions.limits)
                 self._sessions.free_memory()
-                note = html.status(f"{side.title()} image {view.name}: {' x '.join(map(str, view.size))} px.")
-            except Exception as error:
-                session.views.pop(side, None)
-                note = html.problem(error)
-            return [None, self._show_views(source, request), note]
+            except Exception as error:  # which stays in the place of the view until that is mended
+                session.refuse(side, work.error_message(error))
+            return [None, html.views(session, inputs.OWN), _unless_busy(session)]
 
         return receive
 
+    def _swap(self, request: gr.Request) -> list[Any]:
+        session = self._of(request)
+        session.swap_views()
+        note = _unless_busy(session)
+        if isinstance(note, str) and session.outcome is not None and session.outcome.views:
+            note = html.status("The views are swapped. The result is from before: press Match.") + note
+        return [html.views(session, inputs.OWN), note]
+
     def _receive_calibration(self, request: gr.Request, payload: Any, *values: Any) -> list[Any]:
+        session = self._of(request)
         try:
             paths = inputs.find_uploads(payload, self._sessions.uploads)
-            names = inputs.receive_calibration(self._of(request), paths)
+            names = inputs.receive_calibration(session, paths)
         except Exception as error:
-            return [None, html.problem(error), *3 * [gr.skip()]]
-        return [None, *self._use_calibration(self._of(request), values, f"Calibration {names}")]
+            return [None, html.problem(error), gr.skip(), *3 * [gr.skip()]]
+        return [None, *self._use_calibration(session, values, f"Calibration {names}")]
+
+    def _forget_calibration(self, request: gr.Request, *values: Any) -> list[Any]:
+        session = self._of(request)
+        session.calibration_files = ()
+        return self._use_calibration(session, values, "Without a file, the calibration")
 
     def _recalibrate(self, request: gr.Request, *values: Any) -> list[Any]:
         session = self._of(request)
         if session.outcome is None or not session.outcome.views:  # nothing to say before there is a result
-            return 4 * [gr.skip()]
+            return 5 * [gr.skip()]
         return self._use_calibration(session, values, "The calibration")
 
     def _use_calibration(self, session: Session, values: Sequence[Any], title: str) -> list[Any]:
         """Use a new calibration for the result that is shown, or say that it is for the next match."""
+        removable = gr.update(visible=bool(session.calibration_files))
         try:
             if not work.recalibrate(session, _make_request(values)):
-                return [html.status(f"{title} will be used when you match."), *3 * [gr.skip()]]
-            note = f"{title} is used: depth and points of the result are computed anew."
+                return [html.status(f"{title} will be used when you match."), removable, *3 * [gr.skip()]]
+            note = html.status(f"{title} is used: depth and points of the result are computed anew.", "done")
             if session.outcome is not None and session.outcome.calibration is None:
-                note = "There is no calibration, so the result has no depth in meters."
+                note = html.status("There is no calibration, so the result has no depth in meters.")
             state = html.viewer_state(session)
-            return [html.status(note, kind="done"), state, state, html.files(session)]
+            return [note, removable, state, state, html.files(session)]
         except Exception as error:
-            return [html.problem(error), *3 * [gr.skip()]]
+            return [html.problem(error), removable, *3 * [gr.skip()]]
 
     # --- the matcher ---
 
     def _queue(self, request: gr.Request) -> list[Any]:
-        self._of(request).waiting.append(Job())
-        return [gr.update(interactive=False), gr.update(interactive=True), html.status("Waiting in the queue", share=0)]
+        job = Job()
+        self._of(request).waiting.append(job)
+        return [gr.update(interactive=False), gr.update(interactive=True), html.working(job)]
 
     def _match(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
         form, results = self._form, self._results
@@ -238,21 +272,19 @@ class _Behavior:
         session = self._of(request)
         job = session.begin()
         if job.cancelled:  # while it was waiting; the page has been told, and may have asked for another
-            yield {form.status: gr.skip()}
+            yield {results.status: gr.skip()}
             return
-        yield {form.status: html.status("Waiting in the queue", share=0.0)}
+        yield {results.status: html.working(job)}
         try:
             wanted = _make_request(values)
             done = self._worker.submit(work.run, session, wanted, job, self._sessions.limits)
             for note in _follow(done, job, partial(self._sessions.is_listening, request.session_hash)):
-                yield {form.status: note}
+                yield {results.status: note}
             outcome = done.result()
             self._sessions.free_memory()
-            seconds = sum(outcome.match.timings.values())
             yield {
                 **idle,
-                form.status: html.status(f"Matched in {seconds:.1f} s.", *outcome.warnings, kind="done"),
-                results.empty: gr.update(visible=False),
+                results.status: html.resting(session),
                 results.all: gr.update(visible=True),
                 results.coverage: html.paragraph(work.describe_coverage(session)),
                 results.threshold: gr.update(value=session.threshold, maximum=work.largest_threshold(outcome)),
@@ -263,15 +295,15 @@ class _Behavior:
             }
         except (Cancelled, CancelledError):
             # Again, although the button has said so: a last report of progress may have reached the page after that.
-            yield {form.status: gr.skip() if session.waiting else html.status("Cancelled.")}
+            yield {results.status: gr.skip() if session.waiting else _CANCELLED}
         except Exception as error:
-            yield {**idle, form.status: html.problem(error)}
+            yield {**idle, results.status: html.problem(error)}
         finally:
             session.end(job)
 
     def _cancel(self, request: gr.Request) -> list[Any]:
         self._of(request).cancel()
-        return [gr.update(interactive=True), gr.update(interactive=False), html.status("Cancelled.")]
+        return [gr.update(interactive=True), gr.update(interactive=False), _CANCELLED]
 
     def _compare(self, request: gr.Request) -> str:
         session = self._of(request)
@@ -300,6 +332,11 @@ class _Behavior:
 
     def _leave(self, request: gr.Request) -> None:
         self._sessions.close(str(request.session_hash))
+
+
+def _unless_busy(session: Session) -> Any:
+    """Return what stands above the result at rest, or nothing new while there is progress to be seen."""
+    return gr.skip() if session.is_busy else html.resting(session)
 
 
 def _make_request(values: Sequence[Any]) -> inputs.Request:
@@ -331,7 +368,7 @@ def _follow(done: Future[Any], job: Job, is_listening: Callable[[], bool]) -> It
             try:
                 done.exception(timeout=_REPORT_SECONDS)
             except TimeoutError:
-                note = html.status(html.stage_title(job.stage), share=job.total_share)
+                note = html.working(job)
                 if note != last:
                     last = note
                     yield note

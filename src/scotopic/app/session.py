@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
 from scotopic.evaluation.method import Prediction
-from scotopic.progress import Progress
+from scotopic.progress import Progress, Stage
 from scotopic.result import Match
 from scotopic.warmup import COMPILING
 
 Map = NDArray[np.float32]
 
 PREFIX = "look"  #: first part of the address of every session
+WAITING = "waiting in the queue"  #: stage of a job that has not begun
+_LEAST_SHARE, _LEAST_SECONDS = 0.03, 1.0  # of the work that are done before the time left is guessed
 
 
 @dataclass(frozen=True)
@@ -42,35 +44,60 @@ class Cancelled(Exception):  # noqa: N818 - it is not an error
 
 
 class Job:
-    """One run of the matcher, which can be cancelled."""
+    """One run of the matcher, which can be cancelled. Tests give their own ``clock``, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.cancelled = False
-        self.stages: tuple[str, ...] = ()  #: names of the run's stages in order, once they are known
-        self.stage, self.share = "waiting", 0.0  #: the stage that runs, and the share of it that is done
+        self.stages: tuple[Stage, ...] = ()  #: the run's stages in order, once they are known
+        self.stage, self.share = WAITING, 0.0  #: the stage that runs, and the share of it that is done
+        self._clock = clock
+        self._part, self._begun = "", 0.0  # the stage, or all that are listed, to which the time left belongs; since
+        self._end: float | None = None  # when that will be done
 
     def cancel(self) -> None:
         """Stop the work at its next report of progress."""
         self.cancelled = True
 
     @property
+    def position(self) -> int | None:
+        """Index of the stage that runs among the run's stages, or ``None`` if it is not one of them."""
+        return next((k for k, stage in enumerate(self.stages) if stage.name == self.stage), None)
+
+    @property
     def total_share(self) -> float:
-        """Share of the whole run that is done, every stage counted alike; that of the stage if it is not listed."""
-        if self.stage not in self.stages:
-            return self.share
-        return (self.stages.index(self.stage) + min(max(self.share, 0.0), 1.0)) / len(self.stages)
+        """Share of the whole run that is done, by the weights of its stages; that of the stage if it is not listed."""
+        share = min(max(self.share, 0.0), 1.0)
+        if self.position is None:
+            return share
+        done = sum(stage.weight for stage in self.stages[: self.position]) + share * self.stages[self.position].weight
+        return done / sum(stage.weight for stage in self.stages)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the run, or a stage that is not listed, will still take; ``None`` before there is a guess."""
+        return None if self._end is None else max(self._end - self._clock(), 0.0)
 
     def watch(self, progress: Progress) -> Progress:
         """Return a progress that notes where the work is, passes it on, and stops the work once it is cancelled."""
 
         def report(stage: str, share: float) -> None:
             self.stage, self.share = stage, share
+            self._foresee_end()
             progress(stage, share)
             # Not inside the compiler, which calls this; it ends by itself, and runs once per machine.
             if self.cancelled and stage != COMPILING:
                 raise Cancelled
 
         return report
+
+    def _foresee_end(self) -> None:
+        """Guess the end from the share that is done and the time that it took."""
+        part, now = self.stage if self.position is None else "", self._clock()
+        if part != self._part or not self._begun:
+            self._part, self._begun, self._end = part, now, None
+        share, seconds = self.total_share, now - self._begun
+        if share >= _LEAST_SHARE and seconds >= _LEAST_SECONDS:
+            self._end = self._begun + seconds / share
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +134,7 @@ class Session:
     #: Names this session in addresses; it cannot be guessed, and only this visitor's page knows it.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     views: dict[str, View] = field(default_factory=dict)  #: by ``"left"`` and ``"right"``
+    problems: dict[str, str] = field(default_factory=dict)  #: why the last upload of a view was refused, likewise
     calibration_files: tuple[tuple[str, bytes], ...] = ()  #: name and content
     waiting: deque[Job] = field(default_factory=deque)  #: requested, in this order, and not begun
     job: Job | None = None  #: the one that was begun last
@@ -127,6 +155,30 @@ class Session:
         """Return a new folder inside this session's; the caller removes it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=self.folder))
+
+    def accept(self, side: str, view: View) -> None:
+        """Take an uploaded view."""
+        self.views[side] = view
+        self.problems.pop(side, None)
+
+    def refuse(self, side: str, problem: str) -> None:
+        """Note why an uploaded view cannot be used; an earlier one on this side is no longer the visitor's choice."""
+        self.views.pop(side, None)
+        self.problems[side] = problem
+
+    def swap_views(self) -> None:
+        """Make the left view the right one and the right one the left."""
+        other = {"left": "right", "right": "left"}
+        self.views = {other[side]: view for side, view in self.views.items()}
+        self.problems = {
+            other[side]: problem.replace(f"{side} image", f"{other[side]} image", 1)
+            for side, problem in self.problems.items()
+        }
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job of this visitor waits or runs."""
+        return any(not job.cancelled for job in (*self.waiting, *self.begun))
 
     def begin(self) -> Job:
         """Return the job whose turn it is: the first that waits, or a new one if none was announced."""
@@ -157,6 +209,7 @@ class Session:
         """Drop images and result, to free memory."""
         self.outcome = self.sgbm = None
         self.views.clear()
+        self.problems.clear()
         self.calibration_files = ()
 
     def close(self) -> None:

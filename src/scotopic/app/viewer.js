@@ -1,5 +1,5 @@
 // The viewer: a map over the noisy image, with a wipe between them, and the values of the pixel under the pointer.
-const HINT = "Point at the picture to read a pixel; click or tap to hold it.";
+const HINT = "Point at the picture to read a pixel; click, tap or use the arrow keys to hold it.";
 const find = (selector) => element.querySelector(selector);
 let kind = "disparity", held = null, wanted = null, asking = false;
 
@@ -30,6 +30,9 @@ function show() {
   if (frame.dataset.stamp !== String(value.stamp)) {
     frame.dataset.stamp = value.stamp;
     frame.style.aspectRatio = `${value.width} / ${value.height}`;
+    // All of it in sight, with what stands above and below, unless that would be too small to see anything.
+    const most = `calc(max(300px, 100vh - 350px) * ${value.width / value.height})`;
+    frame.style.maxWidth = find(".sc-wipe").style.maxWidth = most;
     find(".sc-under").src = `${value.base}/maps/image.png?v=${value.stamp}`;
     hold(null);
   }
@@ -94,6 +97,18 @@ element.addEventListener("click", (event) => {
     hold(same ? null : pixel);
     if (held) ask(held);
   }
+});
+element.addEventListener("keydown", (event) => {
+  if (!event.target.closest(".sc-frame") || !props.value) return;
+  const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+  if (event.key === "Escape") hold(null);
+  else if (step) {
+    const { width, height } = props.value, far = event.shiftKey ? 10 : 1;
+    const [x, y] = held || [width >> 1, height >> 1];
+    hold([Math.min(Math.max(x + far * step[0], 0), width - 1), Math.min(Math.max(y + far * step[1], 0), height - 1)]);
+    ask(held);
+  } else return;
+  event.preventDefault();
 });
 element.addEventListener("pointermove", (event) => {
   if (held || !props.value || !event.target.closest(".sc-frame")) return;

@@ -23,7 +23,7 @@ from scotopic.errors import InputError, PairWarning, ScotopicError, SettingsErro
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.images import encoded
-from scotopic.pipelines import stage_names
+from scotopic.pipelines import stages_of
 from scotopic.preview import as_picture, draw_point_colors, draw_preview, draw_structure, match_colors, reasons_in_words
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
@@ -76,7 +76,7 @@ def run(session: Session, request: Request, job: Job, limits: Limits, progress: 
     pair = prepare_pair(session, request, limits)
     search = {"min_disparity": request.min_disparity, "max_disparity": request.max_disparity}
     settings = make_settings(request.preset, **{name: end for name, end in search.items() if end is not None})
-    job.stages = stage_names(settings)
+    job.stages = stages_of(settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PairWarning)  # the page shows what prepare_pair found
         found = match(pair.left, pair.right, settings, progress=warmed(watched, "auto"))

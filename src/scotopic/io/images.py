@@ -33,9 +33,10 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
 
     PNG, JPEG, TIFF, PGM/PPM, PFM, BMP or WebP. Of several pages the first is read.
 
-    Raises :class:`InputError` if the file is missing, not a file, not an image, cut short, has an alpha channel or
+    Raises :class:`InputError` if the file is missing, not a file, not an image, cut short, transparent somewhere, has
     another type of numbers, or is too large: it may have `max_pixels`, and take as much memory as the environment
-    variable ``SCOTOPIC_MAX_GIB`` says, 2 GiB by default. The size is checked before anything is decoded.
+    variable ``SCOTOPIC_MAX_GIB`` says, 2 GiB by default. The size is checked before anything is decoded. An alpha
+    channel that is opaque everywhere says nothing and is dropped.
 
     Returns
     -------
@@ -51,9 +52,12 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         image = read_pfm(path)
         check_pixels(shown, image.shape[1], image.shape[0], max_pixels)
         return image
-    image = decode_pages(path, max_pixels=max_pixels)[0]
+    image = _drop_opaque_alpha(decode_pages(path, max_pixels=max_pixels)[0])
     if image.ndim == 3 and image.shape[2] in (2, 4):
-        raise InputError(f"{shown} has an alpha channel. Flatten the image to remove alpha and save it again.")
+        raise InputError(
+            f"{shown} has an alpha channel, and not all of its pixels are opaque. Flatten the image to remove alpha "
+            "and save it again."
+        )
     if image.dtype == np.float64:
         image = image.astype(np.float32)
     if image.dtype not in (np.uint8, np.uint16, np.float32):
@@ -86,6 +90,8 @@ def decode_pages(
             decoded = list(pages) if done else None
         else:
             page = call_opencv(cv2.imdecode, encoded_bytes, cv2.IMREAD_UNCHANGED)
+            if page is not None and page.ndim == 3 and page.shape[2] == 4 and sizes[0].channels == 2:
+                page = page[:, :, [0, 3]]  # gray and alpha, of which OpenCV repeats the gray
             decoded = None if page is None else [page]
     if not decoded:  # as for a format that OpenCV does not know
         raise InputError(
@@ -96,6 +102,16 @@ def decode_pages(
     for page in decoded:
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
     return decoded
+
+
+def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
+    """Return an image without its alpha channel if it has one (the last of 2 or 4) that is opaque everywhere."""
+    if image.ndim != 3 or image.shape[2] not in (2, 4):
+        return image
+    opaque = _FULL_SCALES.get(image.dtype.str[1:], np.inf)
+    if not (image[:, :, -1] >= opaque).all():
+        return image
+    return image[:, :, 0] if image.shape[2] == 2 else image[:, :, :3]
 
 
 def check_pixels(title: str, width: int, height: int, limit: int | None) -> None:
@@ -124,7 +140,8 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
     source : str, path or array
         A file for :func:`read_image`, or an array ``H x W`` or ``H x W x C`` with C = 1 or 3. uint8 is divided by 255,
         uint16 by 65535, bool becomes 0 and 1, floats are taken as they are. They may overshoot [0, 1] a little, as
-        noise does. Masked pixels of a masked array are filled from their neighbors (:mod:`scotopic.io.masks`).
+        noise does. Masked pixels of a masked array are filled from their neighbors (:mod:`scotopic.io.masks`). An
+        alpha channel (C = 2 or 4) that is opaque everywhere is dropped.
     name : str
         How an error message names the image: "left", "right", or its path.
     """
@@ -136,7 +153,7 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
             role = "" if name == os.fspath(source) else f"{name} image "
             raise InputError(f"{role}{error}") from error
     else:
-        array = _as_array(source, title)
+        array = _drop_opaque_alpha(_as_array(source, title))
     _check_shape(array, title)
     mask = pixel_mask(source)
     full_scale = _FULL_SCALES.get(array.dtype.str[1:])

@@ -49,13 +49,15 @@ from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, unifo
 from scotopic.stages.surfaces import SPACING, fit_planes
 
 NOISE = Stage("noise", "estimate the pair's noise and stabilize its variance")
-JUNCTIONS = Stage("junctions", "describe each view by coarse structure, with patches of several sizes")
-EVIDENCE = Stage("evidence", "what speaks for each disparity of each pixel, at a size where there is something to see")
+JUNCTIONS = Stage("junctions", "describe each view by coarse structure, with patches of several sizes", 65)
+EVIDENCE = Stage(
+    "evidence", "what speaks for each disparity of each pixel, at a size where there is something to see", 25
+)
 MATCHING = (
     Stage("matching left", "semi-global matching of the left pixels"),
     Stage("matching right", "semi-global matching of the right pixels"),
 )
-SURFACES = Stage("surfaces", "score each pixel, solve the left view again along surfaces, fit planes to both views")
+SURFACES = Stage("surfaces", "score each pixel, solve the left view again along surfaces, fit planes to both views", 6)
 CONFIDENCE = Stage("confidence", "back to full size; calibrate the score and keep what is sure enough")
 STAGES = (NOISE, JUNCTIONS, EVIDENCE, *MATCHING, SURFACES, CONFIDENCE)
 

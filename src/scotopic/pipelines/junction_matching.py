@@ -16,10 +16,10 @@ from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.patch_costs import build_patch_costs, make_view, scale_costs
 from scotopic.stages.sgm import jump_penalties
 
-JUNCTIONS = Stage("junctions", "describe each view by coarse structure that survives noise")
+JUNCTIONS = Stage("junctions", "describe each view by coarse structure that survives noise", 90)
 COSTS = (
-    Stage("costs left", "compare the left view's patches with the right view"),
-    Stage("costs right", "compare the right view's patches with the left view"),
+    Stage("costs left", "compare the left view's patches with the right view", 4),
+    Stage("costs right", "compare the right view's patches with the left view", 4),
 )
 MATCHING = (
     Stage("matching left", "semi-global matching of the left patches"),
