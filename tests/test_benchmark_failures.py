@@ -15,7 +15,7 @@ from benchmark_runs import SCENES, finished_records, records_of, small_plan, wri
 from command_line import error_line, run, succeed
 from test_benchmark_reuse import answer_five
 
-from scotopic.errors import InputError
+from scotopic.errors import InputError, OutputError
 from scotopic.evaluation.benchmark import Status, run_benchmark
 from scotopic.evaluation.cluster import ClusterLostError
 from scotopic.evaluation.method import Prediction
@@ -92,6 +92,18 @@ def test_a_scheduler_that_cannot_be_reached_changes_nothing(
     with pytest.raises(InputError, match="tcp://localhost:1"):
         run_benchmark(small_plan("five"), data, tmp_path / "out", scheduler="tcp://localhost:1")
     assert not (tmp_path / "out").exists()
+
+
+def test_two_benchmarks_do_not_write_to_one_folder_at_once(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fcntl", reason="locks are those of POSIX systems")
+
+    def start_another(status: Status) -> None:
+        if status.done == 1:
+            with pytest.raises(OutputError, match="Another run"):
+                run_benchmark(small_plan("five", seeds=(5,)), data, tmp_path / "out")
+
+    assert run_benchmark(small_plan("five"), data, tmp_path / "out", tell=start_another).done == 3
+    assert {task["seed"] for task in json.loads((tmp_path / "out" / "plan.json").read_text())["tasks"]} == {0}
 
 
 # --- tasks that fail ------------------------------------------------------------------------------------------------
@@ -197,7 +209,7 @@ def test_a_lost_scheduler_is_an_error_that_says_what_remains(
 
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: The Dask scheduler tcp://here:1 was lost. 2 of 3 results are stored, 1 tasks have not been run. "
+        "error: The Dask scheduler tcp://here:1 was lost. 2 of 3 results are stored, 1 not run. "
         "Give the same command again for the rest.\n"
     )
     assert len(finished_records(tmp_path / "out")) == 2

@@ -355,7 +355,7 @@ def _what_remains(status: "Status") -> str:
     if status.failed and status.failure is not None:
         parts.append(f"The first error is: {status.failure}")
     remain = status.total - status.done
-    waiting = f", {remain} tasks have not been run" if remain else ""
+    waiting = f", {remain} not run" if remain else ""
     parts.append(f"{good} of {status.total} results are stored{waiting}. Give the same command again for the rest.")
     return " ".join(parts)
 

@@ -1,8 +1,10 @@
 """Running a plan: every task once, each result on disk as soon as it is there, on this machine or a Dask cluster."""
 
 import math
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from scotopic.evaluation.records import Record, Task, failure_path, maps_path, s
 from scotopic.evaluation.reuse import find_reusable, forget_failures, write_plan
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path, claim_folder
+from scotopic.io.replacement import lock_file
 from scotopic.sensor import to_uint8
 
 Arrays = dict[str, NDArray[Any]]
@@ -183,6 +186,21 @@ def check_plan(plan: Plan, root: Path) -> tuple[list[Task], list[Dataset]]:
     return list(dict.fromkeys(plan.tasks(list_scenes(plan, root)))), datasets
 
 
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Make a folder for results, and keep other benchmarks out of it: the report is of one plan."""
+    claim_folder(folder, ())
+    file = folder / ".benchmark.lock"
+    if not file.exists():
+        file.touch()
+    lock = lock_file(file, folder)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
 def _inputs_on_cluster(client: Any, tasks: list[Task], datasets: list[Dataset]) -> list[Task]:
     """Return tasks with their inputs as a worker has them: its versions, models and device are those that count."""
     _, found = next(run_on_cluster(client, with_inputs, [(tasks, datasets)]))
@@ -207,14 +225,15 @@ def run_benchmark(
     everything that it depends on is the same (:class:`~scotopic.evaluation.records.Inputs`). The plan with its tasks is
     written to ``plan.json`` of the folder, for the report.
 
-    Raises :class:`InputError` or :class:`SettingsError`, before anything is written, if the plan cannot be run. A task
-    that fails, or a cluster that is lost, is told by the status that is returned.
+    Raises :class:`InputError` or :class:`SettingsError`, before anything is written, if the plan cannot be run, and
+    :class:`OutputError` if the folder cannot be written or another benchmark runs in it. The status that is returned
+    tells of tasks that failed, and of a cluster that was lost.
     """
     root = root.resolve()
     tasks, datasets = check_plan(plan, root)
-    with open_cluster(scheduler, workers) as client:
+    with open_cluster(scheduler, workers) as client, ExitStack() as opened:
         tasks = _inputs_on_cluster(client, tasks, datasets) if client else with_inputs(tasks, datasets)
-        claim_folder(folder, ())
+        opened.enter_context(_claimed(folder))
         reuse = find_reusable(tasks, plan, folder)
         jobs = [(task, each, root) for task, each in reuse.missing]
         write_plan(plan, tasks, folder)
