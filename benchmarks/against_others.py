@@ -26,6 +26,7 @@ from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import Plan, load_plan
 from scotopic.evaluation.protocol import record_scene
 from scotopic.evaluation.records import Record, maps_path
+from scotopic.evaluation.report import read_results
 from scotopic.evaluation.scene import Scene
 from scotopic.stages.filling import fill_between_boundaries
 
@@ -44,8 +45,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="picture of the curves")
     arguments = parser.parse_args()
     plan = load_plan(arguments.plan)
-    records = [Record.load(path) for path in sorted((arguments.results / "records").glob("*.json"))]
-    records = [record for record in records if record.error is None]
+    results = read_results(arguments.results)
+    records = [
+        record for group in results.groups for method in results.methods for record in group.scored(method).values()
+    ]
     curves = {
         (dataset, window): mean_curves(records, dataset, window)
         for dataset in sorted({record.task.dataset for record in records})

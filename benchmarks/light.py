@@ -12,7 +12,6 @@ Results of a method that has changed since must be deleted first, or go to anoth
 import argparse
 import json
 import subprocess
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +64,10 @@ def run(plan: Plan, data: Path, folder: Path) -> None:
         error = f": {status.last.error}" if status.last and status.last.error else ""
         print(f"{status.done} of {status.total}{words}{error}", flush=True)
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "plan.json").write_text(json.dumps(asdict(plan), indent=1))
-    run_benchmark(plan, data, folder, tell=tell)
+    status = run_benchmark(plan, data, folder, tell=tell)
     print(f"the report is {write_report(folder)}")
+    if status.failed:
+        raise SystemExit(f"{status.failed} of {status.total} tasks failed, so the tables stay as they are.")
 
 
 def measured_rows(folder: Path, plan: Plan) -> list[Row]:

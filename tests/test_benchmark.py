@@ -14,46 +14,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmark_runs import SCENES, finished_records, records_of, small_plan, write_scenes
 from command_line import error_line, run, succeed
 
-import scotopic
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.benchmark import Status, list_scenes, run_benchmark
 from scotopic.evaluation.plan import DatasetPlan, Plan, load_plan, shipped_plans
-from scotopic.evaluation.records import Record, Task, maps_path
+from scotopic.evaluation.records import Task, maps_path
 from scotopic.evaluation.report import read_results
 from scotopic.evaluation.split import split_scenes
-from scotopic.io import read_pfm, write_pfm, write_png
-
-SCENES = ("attic", "barn", "cellar")
+from scotopic.io import read_pfm, write_pfm
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Three small rendered scenes in the layout of one's own pairs."""
-    for seed, name in enumerate(SCENES):
-        scene = scotopic.render_scene(width=128, height=64, seed=seed)
-        folder = tmp_path / "data" / "mine" / name
-        folder.mkdir(parents=True)
-        for file, image in (("im0.png", scene.left), ("im1.png", scene.right)):
-            write_png(folder / file, (image * 255).round().astype(np.uint8))
-        write_pfm(folder / "disp0.pfm", scene.disparity_left)
-    return tmp_path / "data"
-
-
-def small_plan(*methods: str, **changes: object) -> Plan:
-    plan = Plan("small", (DatasetPlan("folder", ("mine",)),), methods or ("opencv:sgbm", "opencv:bm"), max_disparity=32)
-    return plan.with_changes(photons=(8.0,), windows=(1, 5), **changes)
-
-
-def records_of(folder: Path) -> dict[str, Record]:
-    found = [Record.load(path) for path in sorted(finished_records(folder))]
-    return {record.task.key: record for record in found}
-
-
-def finished_records(folder: Path) -> list[Path]:
-    """The records under their own names; a name with a dot in front is one that was being written."""
-    return [path for path in folder.glob("records/*.json") if not path.name.startswith(".")]
+    return write_scenes(tmp_path / "data")
 
 
 def test_every_scene_method_and_seed_gets_a_record_with_coverage_beside_each_error(data: Path, tmp_path: Path) -> None:
@@ -106,7 +81,7 @@ def test_a_new_window_is_scored_although_the_rest_is_there(data: Path, tmp_path:
 def test_a_killed_run_goes_on_where_it_stopped(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3]); from test_benchmark import small_plan; "
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3]); from benchmark_runs import small_plan; "
         "from scotopic.evaluation.benchmark import run_benchmark; "
         "run_benchmark(small_plan(seeds=tuple(range(40))), Path(sys.argv[1]), Path(sys.argv[2]))"
     )
@@ -153,15 +128,6 @@ def test_what_failed_is_tried_again_once_it_is_mended(data: Path, tmp_path: Path
     assert all(r.error is None for r in records_of(tmp_path / "out").values())
 
 
-def test_an_unknown_method_leaves_a_gap_that_says_what_there_is(data: Path, tmp_path: Path) -> None:
-    run_benchmark(small_plan("opencv:sgbm", "magic"), data, tmp_path / "out")
-
-    errors = {r.task.method: r.error for r in records_of(tmp_path / "out").values()}
-    assert errors["opencv:sgbm"] is None
-    assert "magic" in str(errors["magic"])
-    assert "opencv:sgbm" in str(errors["magic"])
-
-
 def test_a_cluster_whose_worker_is_killed_gives_the_numbers_of_a_local_run(data: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'scotopic[bench]'")
     plan = small_plan(seeds=tuple(range(8)))
@@ -200,7 +166,7 @@ def test_frames_and_clean_pairs_are_levels_of_light(data: Path, tmp_path: Path) 
     assert errors == sorted(errors)  # more light, more answers
 
 
-def test_a_record_of_one_frame_has_the_name_that_it_had_before_there_were_several() -> None:
+def test_a_record_of_an_earlier_version_has_the_name_that_it_had() -> None:
     before = {"dataset": "d", "scene": "s", "method": "m", "photons": 2.0, "read_noise": 2.0, "seed": 0}
     before |= {"max_disparity": 128}
     digest = hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()[:10]

@@ -146,7 +146,8 @@ ALLOWED = {
     "sensor/recording.py": {"load"},  # maps a file that was checked
     "sensor/spad.py": {"memmap"},
     "sensor/raw.py": {"imread", "TiffFile"},
-    "evaluation/benchmark.py": {"open", "load"},  # outputs; Record.load
+    "evaluation/benchmark.py": {"open", "load"},  # outputs; Dataset.load
+    "evaluation/reuse.py": {"load"},  # Record.load
     "evaluation/report/page.py": {"read_text"},  # files of the package
     "evaluation/report/results.py": {"load"},  # Record.load
     "evaluation/methods/reported.py": {"open"},

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -12,19 +12,23 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from scotopic.cli import options
-from scotopic.cli.console import CountDisplay, StageDisplay, make_table, print_result, write_json
+from scotopic.cli.console import CountDisplay, StageDisplay, make_table, print_result
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_answers, read_confidence
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
-from scotopic.io import claim_folder, read_image
+from scotopic.io import read_image
 from scotopic.io.input_file import read_json
+
+if TYPE_CHECKING:
+    from scotopic.evaluation.benchmark import Status
 
 Region = NDArray[np.bool_]
 
 DEFAULT_WINDOWS = (19, 1)
 COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a map with a confidence is scored
 CURVE_POINTS = 100
+INCOMPLETE = 1  #: exit code of a benchmark of which some tasks failed or were not run
 _LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
 _OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
 
@@ -304,7 +308,7 @@ def benchmark(
     as_json: options.Json = False,
 ) -> None:
     """Run methods over data sets, noise levels and seeds; continue an earlier run; write a report."""
-    from scotopic.evaluation.benchmark import Status, run_benchmark
+    from scotopic.evaluation.benchmark import run_benchmark
     from scotopic.evaluation.plan import load_plan
     from scotopic.evaluation.report import write_report
 
@@ -318,28 +322,42 @@ def benchmark(
     )
     if scenes is not None:
         plan = plan.with_scenes(scenes)
-    claim_folder(out, ())
-    write_json(out / "plan.json", asdict(plan))
-
-    failed = 0
     with CountDisplay(quiet) as display:
 
-        def tell(status: Status) -> None:
-            nonlocal failed
+        def tell(status: "Status") -> None:
             text = "starting"
             if status.last is not None:
                 task, error = status.last.task, status.last.error
                 text = f"{task.dataset} {task.scene} {task.method}{f': {error}' if error else ''}"
-                failed += error is not None
-            elif status.resumed and not quiet:
-                typer.echo(f"{status.resumed} of {status.total} results are there from an earlier run", err=True)
+            elif status.reuse and not quiet:
+                typer.echo(status.reuse, err=True)
             display(status.done, status.total, text, status.resumed)
 
         status = run_benchmark(plan, data, out, scheduler=scheduler, workers=workers, tell=tell)
-    page = write_report(out)
-    done = f"{status.done} results, {status.resumed} of them from an earlier run, {failed} failed"
-    text: list[str | Table] = [*_make_tables(out), done, f"the report is {page}"]
-    print_result(read_json(out / "results.json", "the results"), text, quiet, as_json)
+    if status.done:
+        page = write_report(out)
+        done = f"{status.done - status.failed} results, {status.resumed} of them reused; {status.failed} tasks failed"
+        text: list[str | Table] = [*_make_tables(out), done, f"the report is {page}"]
+        print_result(read_json(out / "results.json", "the results"), text, quiet, as_json)
+    if status.failed or status.stopped:
+        typer.echo(f"error: {_what_remains(status)}", err=True)
+        raise typer.Exit(INCOMPLETE)
+
+
+def _what_remains(status: "Status") -> str:
+    """Say why a benchmark is not complete, and what to do."""
+    good = status.done - status.failed
+    parts = [status.stopped] if status.stopped else []
+    if status.failed == status.total:
+        parts.append(f"All {status.total} tasks failed.")
+    elif status.failed:
+        parts.append(f"{status.failed} of {status.total} tasks failed.")
+    if status.failed and status.failure is not None:
+        parts.append(f"The first error is: {status.failure}")
+    remain = status.total - status.done
+    waiting = f", {remain} not run" if remain else ""
+    parts.append(f"{good} of {status.total} results are stored{waiting}. Give the same command again for the rest.")
+    return " ".join(parts)
 
 
 def _make_tables(folder: Path) -> list[Table]:

@@ -1,8 +1,10 @@
 """Running a plan: every task once, each result on disk as soon as it is there, on this machine or a Dask cluster."""
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, ScotopicError
+from scotopic.evaluation.cluster import ClusterLostError, open_cluster, run_on_cluster
 from scotopic.evaluation.curves import risk_coverage
 from scotopic.evaluation.datasets import DATASETS, Dataset, open_dataset
+from scotopic.evaluation.inputs import find_inputs, with_inputs
 from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import DatasetPlan, Plan
 from scotopic.evaluation.protocol import record_scene
-from scotopic.evaluation.records import Record, Task, maps_path, scene_path
+from scotopic.evaluation.records import Record, Task, failure_path, maps_path, scene_path
+from scotopic.evaluation.reuse import find_reusable, forget_failures, write_plan
 from scotopic.evaluation.scene import Scene
-from scotopic.io import atomic_path
-from scotopic.optional import import_optional
+from scotopic.io import atomic_path, claim_folder
+from scotopic.io.replacement import lock_file
 from scotopic.sensor import to_uint8
 
 Arrays = dict[str, NDArray[Any]]
@@ -40,10 +45,14 @@ class Outcome:
 class Status:
     """How far a benchmark is."""
 
-    done: int
+    done: int  #: tasks, those that failed among them
     total: int
     resumed: int  #: of those done, how many an earlier run had finished
     last: Record | None
+    failed: int = 0  #: of those done
+    failure: str | None = None  #: the first error
+    reuse: str = ""  #: what is reused of an earlier run and why the rest is not, in words
+    stopped: str = ""  #: why the rest was not run, in words
 
 
 def open_part(part: DatasetPlan, root: Path) -> Dataset:
@@ -80,10 +89,11 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
     maps: Arrays = {}
     inputs: Arrays = {}
     try:
-        part = next(part for part in plan.datasets if part.kind == task.dataset)
-        scene = open_part(part, root).load(task.scene)
+        dataset = open_part(next(part for part in plan.datasets if part.kind == task.dataset), root)
+        _check_inputs(task, dataset)
+        scene = dataset.load(task.scene)
         noise = (task.photons, task.read_noise, task.seed, task.frames)
-        left, right, scene = record_scene(scene, *noise, is_clean=DATASETS[part.kind].is_clean)
+        left, right, scene = record_scene(scene, *noise, is_clean=DATASETS[dataset.kind].is_clean)
         inputs = {"left": to_uint8(left), "truth": scene.truth.astype(np.float16)}
         method = get_method(task.method)
         start = time.perf_counter()
@@ -92,11 +102,30 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
         maps = {name: getattr(prediction, name).astype(np.float16) for name in ("disparity", "dense", "confidence")}
         height, width = scene.truth.shape
         record = Record(task, *_score_windows(prediction, scene, plan), seconds, width, height)
+        record = replace(record, beyond_percent=_percent_beyond(scene, task.max_disparity))
+        _check_inputs(task, dataset)
     except ScotopicError as error:
         record = Record(task, error=str(error))
     except Exception as error:  # another author's method may fail in any way; the table goes on without it
         record = Record(task, error=f"{type(error).__name__}: {error!s:.300}")
     return Outcome(record, maps, inputs)
+
+
+def _check_inputs(task: Task, dataset: Dataset) -> None:
+    """Raise :class:`InputError` if the result would not depend on what the task says.
+
+    A file may be replaced while the benchmark runs, and a worker may have another version or other files.
+    """
+    if task.inputs is not None and (changes := find_inputs(task, dataset).changes_from(task.inputs)):
+        raise InputError(
+            f"Since the benchmark began, {' and '.join(changes)}; on a cluster, workers may differ. Run it again."
+        )
+
+
+def _percent_beyond(scene: Scene, max_disparity: int) -> float:
+    """Return the percentage of the true disparities that candidates ``0 <= d < max_disparity`` do not reach."""
+    known = scene.truth[np.isfinite(scene.truth)]
+    return 100 * float((known >= max_disparity).mean()) if known.size else 0.0
 
 
 def _score_windows(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -127,29 +156,57 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def is_finished(task: Task, plan: Plan, folder: Path) -> bool:
-    """Whether a task has a record without an error already, scored with every window and threshold of the plan."""
-    path = folder / "records" / f"{task.key}.json"
-    if not path.exists() or not maps_path(folder, task).exists():
-        return False
-    try:
-        record = Record.load(path)
-    except InputError:
-        return False
-    wanted = {f"{t:g}" for t in plan.thresholds}
-    windows = [record.scores.get(str(w)) for w in plan.windows]
-    return record.error is None and all(w is not None and wanted <= set(w["bad"]) for w in windows)
-
-
 def store(outcome: Outcome, folder: Path) -> None:
-    """Write the outcome of a task: its maps first, then the record that says they are there."""
+    """Write the outcome of a task: its maps first, then the record that says they are there.
+
+    A failure leaves its record alone, beside that of an earlier success if there is one; a success removes it.
+    """
     task = outcome.record.task
+    if outcome.record.error is not None:
+        outcome.record.save(folder)
+        return
     for path, arrays in ((scene_path(folder, task), outcome.scene), (maps_path(folder, task), outcome.maps)):
         if arrays:
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_path(path) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, allow_pickle=False, **arrays)
     outcome.record.save(folder)
+    failure_path(folder, task).unlink(missing_ok=True)
+
+
+def check_plan(plan: Plan, root: Path) -> tuple[list[Task], list[Dataset]]:
+    """Return the tasks of a plan, each once, and its data sets.
+
+    Raises :class:`InputError` or :class:`SettingsError` if a data set or one of its scenes is not there, or if there is
+    no method that one of the plan's specs names. The model of a network may be missing: then its tasks fail.
+    """
+    for spec in plan.methods:
+        get_method(spec)
+    datasets = [open_part(part, root) for part in plan.datasets]
+    return list(dict.fromkeys(plan.tasks(list_scenes(plan, root)))), datasets
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Make a folder for results, and keep other benchmarks out of it: the report is of one plan."""
+    claim_folder(folder, ())
+    file = folder / ".benchmark.lock"
+    if not file.exists():
+        file.touch()
+    lock = lock_file(file, folder)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _inputs_on_cluster(client: Any, tasks: list[Task], datasets: list[Dataset]) -> list[Task]:
+    """Return tasks with their inputs as a worker has them: its versions, models and device are those that count."""
+    _, found = next(run_on_cluster(client, with_inputs, [(tasks, datasets)]))
+    if isinstance(found, str):
+        raise InputError(f"The workers of the cluster cannot run this benchmark: {found}")
+    return found
 
 
 def run_benchmark(
@@ -164,45 +221,39 @@ def run_benchmark(
     """Run what is missing of a plan on the data sets in `root` and store each result in `folder` at once.
 
     Tasks run in this process, on the workers of a Dask `scheduler` that see `root` under the same path, or on a local
-    Dask cluster of so many `workers`. `tell` is called at the start and after each task.
+    Dask cluster of so many `workers`. `tell` is called at the start and after each task. A result is reused if
+    everything that it depends on is the same (:class:`~scotopic.evaluation.records.Inputs`). The plan with its tasks is
+    written to ``plan.json`` of the folder, for the report.
+
+    Raises :class:`InputError` or :class:`SettingsError`, before anything is written, if the plan cannot be run, and
+    :class:`OutputError` if the folder cannot be written or another benchmark runs in it. The status that is returned
+    tells of tasks that failed, and of a cluster that was lost.
     """
-    tasks = list(plan.tasks(list_scenes(plan, root)))
-    missing = [task for task in tasks if not is_finished(task, plan, folder)]
-    resumed = len(tasks) - len(missing)
-    status = Status(resumed, len(tasks), resumed, None)
-    tell(status)
-    outcomes: Iterable[Outcome] = (run_task(task, plan, root) for task in missing)
-    if scheduler or workers:
-        outcomes = _run_on_dask(missing, plan, root, scheduler, workers)
-    for outcome in outcomes:
-        store(outcome, folder)
-        status = Status(status.done + 1, len(tasks), resumed, outcome.record)
+    root = root.resolve()
+    tasks, datasets = check_plan(plan, root)
+    with open_cluster(scheduler, workers) as client, ExitStack() as opened:
+        tasks = _inputs_on_cluster(client, tasks, datasets) if client else with_inputs(tasks, datasets)
+        opened.enter_context(_claimed(folder))
+        reuse = find_reusable(tasks, plan, folder)
+        jobs = [(task, each, root) for task, each in reuse.missing]
+        write_plan(plan, tasks, folder)
+        forget_failures(tasks, folder)
+        status = Status(reuse.done, len(tasks), reuse.done, None, reuse=reuse.summary)
         tell(status)
+        outcomes: Iterable[Outcome] = (run_task(*job) for job in jobs)
+        if client:
+            outcomes = (
+                found if isinstance(found, Outcome) else Outcome(Record(job[0], error=found), {}, {})
+                for job, found in run_on_cluster(client, run_task, jobs)
+            )
+        try:
+            for outcome in outcomes:
+                store(outcome, folder)
+                error = outcome.record.error
+                failed = status.failed + (error is not None)
+                status = replace(status, done=status.done + 1, failed=failed, last=outcome.record)
+                status = replace(status, failure=status.failure or error)
+                tell(status)
+        except ClusterLostError as error:
+            return replace(status, stopped=str(error))
     return status
-
-
-def _run_on_dask(tasks: list[Task], plan: Plan, root: Path, scheduler: str | None, workers: int) -> Iterator[Outcome]:
-    """Run tasks on a cluster. A worker that dies costs the task it was at: Dask gives it to another one."""
-    dask = import_optional("distributed", "bench", "a cluster")
-    try:
-        cluster = (
-            None if scheduler else dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-        )
-        client = dask.Client(scheduler or cluster, timeout=20)
-    except (OSError, ValueError) as error:
-        raise InputError(f"Cannot reach the Dask scheduler {scheduler!r}: {error!s:.120}. Start it first.") from error
-    try:
-        futures = {client.submit(run_task, task, plan, root.resolve(), pure=False, retries=2): task for task in tasks}
-        for future in dask.as_completed(futures):
-            try:
-                # Its status says nothing: a result that was still on a worker which has died is computed again.
-                outcome = future.result()
-            except Exception as error:  # the task killed every worker that tried it
-                words = f"lost by the cluster: {type(error).__name__}: {error!s:.200}"
-                outcome = Outcome(Record(futures[future], error=words), {}, {})
-            yield outcome
-            future.release()
-    finally:
-        client.close()
-        if cluster is not None:
-            cluster.close()

@@ -1,7 +1,8 @@
 """What a stereo method is to the benchmark: a pair in, a prediction out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,26 @@ class Prediction:
 Predict = Callable[[Map, Map, Scene, int], Prediction]
 
 
+def _no_files(dataset: str, scene: str) -> Sequence[Path]:
+    return ()
+
+
+def _on_cpu() -> str:
+    return "cpu"
+
+
 @dataclass(frozen=True)
 class Method:
     """A row of the table; call it with the noisy pair, the scene and the number of candidates."""
 
     name: str  #: unique; shown in tables and used in file names
     predict: Predict
+    # What its answers depend on beside the pair. A benchmark repeats the method when one of these changes.
+    settings: str = ""  #: all that configures it, as text
+    #: Files that it reads for a scene, given the data set and the name; raises :class:`InputError` if one is missing.
+    files: Callable[[str, str], Sequence[Path]] = _no_files
+    libraries: tuple[str, ...] = ()  #: distributions that it uses, beside NumPy and OpenCV
+    device: Callable[[], str] = _on_cpu  #: where it would run now
 
     def __call__(self, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
         """Match a noisy pair."""

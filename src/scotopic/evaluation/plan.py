@@ -98,6 +98,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         toml.check_values(f"The plan {self.title!r}", vars(self), _PLAN_CHECKS)
+        kinds = [part.kind for part in self.datasets]
+        for kind in kinds:
+            if kinds.count(kind) > 1:  # their scenes could not be told apart
+                raise SettingsError(
+                    f"The plan {self.title!r} has two data sets {kind!r}. Name the second folder in 'more' of the "
+                    "first, or make a plan of its own for it."
+                )
 
     def tasks(self, scenes: dict[str, list[str]]) -> Iterator[Task]:
         """Yield every task, scene by scene, given the names of each data set's scenes."""

@@ -1,9 +1,14 @@
 """What one finished task of a benchmark leaves on disk: a small JSON file, and the maps for the gallery.
 
 A folder of results holds ``records/<key>.json`` and ``maps/<key>.npz``; both are written whole or not at all, so that a
-killed run can go on where it stopped. A task that failed leaves a record too, with its error and no scores: the other
-tasks go on, the report shows the gap, and the next run tries it again.
+killed run can go on where it stopped. A task that failed leaves ``failures/<key>.json`` with its error and no scores:
+the other tasks go on, the report shows the gap, and the next run tries it again.
+
+The key is made of everything that the result depends on. So a result is never taken for one of other data or settings,
+and a new one never replaces one that it does not repeat.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -16,7 +21,49 @@ from scotopic.errors import InputError
 from scotopic.io import atomic_path
 from scotopic.io.input_file import read_json, reading
 
-FORMAT = 2  #: version of a record; in 1 ``coverage_percent`` was called ``coverage``
+#: Version of a record. In 1 ``coverage_percent`` was called ``coverage``; 1 and 2 do not say what they depend on.
+FORMAT = 3
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the result of a task depends on beside the numbers of the task itself.
+
+    Digests are of the content of files, not of their names or times: data that were moved or copied are the same data.
+    """
+
+    scale: float  #: size of the scene over full size
+    data: str  #: digest of the scene's files: images, truth, mask, calibration
+    settings: str  #: digest of the method's settings
+    files: str  #: digest of the method's files: models of networks, maps that were made elsewhere
+    code: str  #: version of scotopic, and digest of its code
+    libraries: str  #: names and versions of those that the result depends on
+    device: str  #: ``cpu`` or ``cuda``
+
+    def changes_from(self, other: Inputs) -> list[str]:
+        """Return in words what has changed since `other`.
+
+        Examples
+        --------
+        >>> before = Inputs(1.0, "a", "", "", "0.1.0 c", "numpy 2.0, opencv 5.0", "cpu")
+        >>> Inputs(0.5, "b", "", "", "0.1.0 c", "numpy 2.1, opencv 5.0", "cpu").changes_from(before)
+        ['the scale changed from 1 to 0.5', "the scene's files changed", 'libraries changed (numpy 2.0 to numpy 2.1)']
+        """
+        words = {
+            "scale": f"the scale changed from {other.scale:g} to {self.scale:g}",
+            "data": "the scene's files changed",
+            "settings": "the method's settings changed",
+            "files": "the method's model or maps changed",
+            "code": "scotopic changed",
+            "libraries": f"libraries changed ({_only_in(other, self)} to {_only_in(self, other)})",
+            "device": f"the device changed from {other.device} to {self.device}",
+        }
+        return [words[name] for name, value in asdict(self).items() if value != getattr(other, name)]
+
+
+def _only_in(one: Inputs, other: Inputs) -> str:
+    known = other.libraries.split(", ")
+    return ", ".join(each for each in one.libraries.split(", ") if each not in known)
 
 
 @dataclass(frozen=True)
@@ -31,16 +78,24 @@ class Task:
     seed: int
     max_disparity: int = 128
     frames: int = 1  #: how many noisy frames are averaged; 0 for the pair without noise of ours
+    inputs: Inputs | None = None  #: what else its result depends on; ``None`` where that is not known
 
     @property
     def key(self) -> str:
-        """A file name: readable, and unique by a short hash of everything that defines the task."""
-        words = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{self.dataset}_{self.scene}_{self.method}").strip("-")[:80]
+        """A file name: readable, and unique by a hash of everything that the result depends on."""
+        words = _as_name(f"{self.dataset}_{self.scene}_{self.method}").strip("-")[:80]
         values = asdict(self)
-        if self.frames == 1:  # records from before there were several
-            del values["frames"]
-        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{words}_{self.noise_key}_{digest}"
+        if self.inputs is None:  # as earlier versions named it
+            del values["inputs"]
+            if self.frames == 1:
+                del values["frames"]
+        return f"{words}_{self.noise_key}_{_digest(values)[: 10 if self.inputs is None else None]}"
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the task that ``asdict`` has made these values of."""
+        inputs = values.get("inputs")
+        return cls(**{**values, "inputs": None if inputs is None else Inputs(**inputs)})
 
     @property
     def noise_key(self) -> str:
@@ -65,17 +120,21 @@ class Record:
     width: int = 0  #: of the scene
     height: int = 0
     error: str | None = None  #: why there are no scores, in one line
+    beyond_percent: float = 0.0  #: percentage of the true disparities that the candidates do not reach
 
     def save(self, folder: Path) -> None:
-        """Write ``records/<key>.json``, whole or not at all."""
-        path = folder / "records" / f"{self.task.key}.json"
+        """Write ``records/<key>.json``, or ``failures/<key>.json`` if the task failed, whole or not at all."""
+        path = record_path(folder, self.task) if self.error is None else failure_path(folder, self.task)
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
             temporary.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a record; raise :class:`InputError` if it is none, or of a newer format."""
+        """Read a record; raise :class:`InputError` if it is none, of a newer format, or of another task than its name.
+
+        Records of formats 1 and 2 may have any name.
+        """
         kind = "a record of a benchmark"
         values = read_json(path, kind)
         with reading(path, kind, "Delete it."):
@@ -85,7 +144,20 @@ class Record:
             for figures in (*values.get("scores", {}).values(), *values.get("curves", {}).values()):
                 if "coverage" in figures:  # format 1
                     figures["coverage_percent"] = figures.pop("coverage")
-            return cls(Task(**values.pop("task")), **values)
+            record = cls(Task.from_json(values.pop("task")), **values)
+        if version >= 3 and path.stem != record.task.key:
+            raise InputError(f"{path} does not belong to its name: it was renamed or edited. Delete it.")
+        return record
+
+
+def record_path(folder: Path, task: Task) -> Path:
+    """Return where the record of a task lies once it has succeeded."""
+    return folder / "records" / f"{task.key}.json"
+
+
+def failure_path(folder: Path, task: Task) -> Path:
+    """Return where the record of a task lies if it failed last time."""
+    return folder / "failures" / f"{task.key}.json"
 
 
 def maps_path(folder: Path, task: Task) -> Path:
@@ -95,5 +167,15 @@ def maps_path(folder: Path, task: Task) -> Path:
 
 def scene_path(folder: Path, task: Task) -> Path:
     """Return where the noisy input lies, once per scene and noise: ``left`` uint8, ``truth`` float16, NaN unknown."""
-    name = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{task.dataset}_{task.scene}")
-    return folder / "scenes" / f"{name}_{task.noise_key}.npz"
+    name = f"{_as_name(f'{task.dataset}_{task.scene}')}_{task.noise_key}"
+    if task.inputs is not None:  # earlier versions did without
+        name += f"_{_digest([task.dataset, task.scene, task.inputs.scale, task.inputs.data])}"
+    return folder / "scenes" / f"{name}.npz"
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.+-]+", "-", text)
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

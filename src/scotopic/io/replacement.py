@@ -47,7 +47,7 @@ class Replacement:
             self._remove_unfinished()
             self.stage.mkdir()
             (self.stage / _README).write_text(_ABOUT_UNFINISHED)
-            self._lock = _lock(self.stage / _README)
+            self._lock = lock_file(self.stage / _README, folder)
         except OSError as error:
             raise _failed(folder, error) from error
 
@@ -102,7 +102,7 @@ class Replacement:
                 f"{str(self.stage)!r} is needed for the new results, but was not made by scotopic. Rename it, or "
                 "choose another folder."
             )
-        lock = _lock(self.stage / _README)
+        lock = lock_file(self.stage / _README, self.folder)
         shutil.rmtree(self.stage)
         if lock is not None:
             os.close(lock)
@@ -233,8 +233,11 @@ def _files(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
 
 
-def _lock(path: Path) -> int | None:
-    """Lock a file until it is closed or the process ends; ``None`` where the system has no locks."""
+def lock_file(path: Path, folder: Path) -> int | None:
+    """Lock a file until its descriptor is closed or the process ends; ``None`` where the system has no locks.
+
+    Raises :class:`OutputError` if another process, which is then writing to `folder`, has locked it.
+    """
     try:
         import fcntl
     except ImportError:
@@ -245,7 +248,7 @@ def _lock(path: Path) -> int | None:
     except BlockingIOError as error:
         os.close(descriptor)
         raise OutputError(
-            f"Another run is writing its results to {str(path.parent.parent)!r}. Wait for it, or choose another folder."
+            f"Another run is writing its results to {str(folder)!r}. Wait for it, or choose another folder."
         ) from error
     except OSError:  # a network drive without locks
         os.close(descriptor)

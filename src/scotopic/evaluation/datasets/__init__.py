@@ -43,9 +43,13 @@ class Dataset:
         Raises :class:`InputError` if there is no such scene or a file of it is missing, broken or of the wrong size,
         and :class:`SettingsError` if the scene would have to be enlarged.
         """
+        return at_scale(DATASETS[self.kind].read(self.place(name)), self.scale, self.kind, name)
+
+    def place(self, name: str) -> Place:
+        """Return where a scene lies, or raise :class:`InputError` if there is no such scene."""
         for place in self.places:
             if place.name == name:
-                return at_scale(DATASETS[self.kind].read(place), self.scale, self.kind, name)
+                return place
         raise InputError(f"There is no scene {name!r} in {str(self.folder)!r}, which has {_list(self.names)}.")
 
 

@@ -18,6 +18,9 @@ from scotopic.io.disparity import KITTI_SCALE
 
 Image = NDArray[np.float32]
 
+MASK = "mask0nocc.png"  #: where both views see a point, beside the images
+CALIBRATION = "calib.txt"
+
 #: Truths of the two views that differ by at most this, in px at the size on disk, belong to the same point.
 LEFT_RIGHT_TOLERANCE = 1.0
 
@@ -124,7 +127,7 @@ def read_calib_beside(folder: Path, image: Image) -> tuple[Calibration | None, f
 
     Raises :class:`InputError` if the file cannot be read, or belongs to an image of another size.
     """
-    path = folder / "calib.txt"
+    path = folder / CALIBRATION
     if not path.exists():
         return None, None
     calibration, max_disparity = read_calib_txt(path)
@@ -139,7 +142,12 @@ def read_calib_beside(folder: Path, image: Image) -> tuple[Calibration | None, f
 
 def first_existing(folder: Path, *names: str) -> Path | None:
     """Return the first of some files that exists, or None."""
-    return next((folder / name for name in names if os.path.exists(folder / name)), None)
+    return next(iter(existing(folder, *names)), None)
+
+
+def existing(folder: Path, *names: str) -> list[Path]:
+    """Return those of some files that exist."""
+    return [folder / name for name in names if os.path.exists(folder / name)]
 
 
 def _read_map(path: Path, image: Image) -> NDArray[Any]:

@@ -9,14 +9,14 @@ import numpy as np
 from scotopic.depth import read_calibration
 from scotopic.errors import InputError
 from scotopic.evaluation.datasets import files
-from scotopic.evaluation.datasets.files import Place, first_existing, read_truth
+from scotopic.evaluation.datasets.files import CALIBRATION, MASK, Place, existing, first_existing, read_truth
 from scotopic.evaluation.protocol import Recording
 from scotopic.io.disparity import KITTI_SCALE
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetKind:
-    """A data set that can be opened, with a folder for each scene; other layouts override `find` and `read`."""
+    """A data set that can be opened, with a folder for each scene; other layouts override `find`, `read`, `files`."""
 
     title: str
     #: Of the protocol, relative to full size: the paper's for Middlebury 2014 and InStereo2K, ours for the others.
@@ -80,11 +80,19 @@ class DatasetKind:
             truth, other = np.full(left.shape[:2], np.nan, np.float32), None
         else:
             truth = read_truth(file or folder / self.truth[-1], left, divisor, self.bits)
-        visible = files.read_visible(folder / "mask0nocc.png", left)
+        visible = files.read_visible(folder / MASK, left)
         if visible is None and other is not None:
             visible = files.visible_in_both(truth, read_truth(other, right, divisor, self.bits))
         calibration, max_disparity = files.read_calib_beside(folder, left)
         return Recording(left, right, truth, visible, calibration, size, max_disparity)
+
+    def files(self, place: Place) -> list[Path]:
+        """Return the files that :meth:`read` may read of a scene, as far as they are there.
+
+        Results of a benchmark are computed again when the content of one of them changes.
+        """
+        names = (*self.views, *self.truth, *self.right_truth, MASK, CALIBRATION)
+        return existing(place.folder, *names)
 
     def measure(self, place: Place, width: int) -> float:
         """Return the size of a scene over full size, by its name or the width of its images.
@@ -129,9 +137,15 @@ class _Kitti2015(DatasetKind):
             calibration = replace(calibration, width=left.shape[1], height=left.shape[0])
         return Recording(left, right, truth, visible, calibration)
 
+    def files(self, place: Place) -> list[Path]:
+        """Return the files of a scene, one in each folder."""
+        names = [f"{part}/{place.name}.png" for part in (*self.views, *self.truth, "disp_noc_0")]
+        return existing(place.folder, *names, f"calib_cam_to_cam/{place.name.removesuffix('_10')}.txt")
+
 
 _OWN_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".ppm", ".pgm", ".pfm")
 _OWN_VIEWS = (("im0", "im1"), ("left", "right"))
+_OWN_NAMES = [view + suffix for views in _OWN_VIEWS for view in views for suffix in _OWN_SUFFIXES]
 
 
 class _OwnPairs(DatasetKind):
@@ -139,8 +153,7 @@ class _OwnPairs(DatasetKind):
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the scenes: every folder with a view."""
-        names = [view + suffix for views in _OWN_VIEWS for view in views for suffix in _OWN_SUFFIXES]
-        return [Place(scene.resolve().name, scene) for scene in files.scene_folders(folder, names)]
+        return [Place(scene.resolve().name, scene) for scene in files.scene_folders(folder, _OWN_NAMES)]
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -152,6 +165,10 @@ class _OwnPairs(DatasetKind):
             f"{str(place.folder)!r} holds no complete pair. Add the missing view of im0 and im1, or of left and right "
             f"({', '.join(_OWN_SUFFIXES)})."
         )
+
+    def files(self, place: Place) -> list[Path]:
+        """Return the files of a scene, under any of the names that they may have."""
+        return [*existing(place.folder, *_OWN_NAMES), *super().files(place)]
 
 
 # Disparities of Middlebury 2005 and 2006 are always in px of full size: a half-size map is to be divided by 2, a

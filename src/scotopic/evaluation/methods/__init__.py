@@ -19,11 +19,12 @@ spec                         what it is
 
 from functools import partial
 
+from scotopic.backends.device import resolve_device
 from scotopic.errors import SettingsError, did_you_mean
 from scotopic.evaluation.method import Method, Predict
 from scotopic.evaluation.methods import external, ours
 from scotopic.evaluation.methods.classical import predict_classical
-from scotopic.evaluation.methods.denoise import DENOISERS, predict_denoised_sgbm
+from scotopic.evaluation.methods.denoise import DENOISER_LIBRARIES, DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.networks import find_network, load_network
 from scotopic.evaluation.methods.opencv import predict_bm, predict_clean_sgbm, predict_sgbm
 from scotopic.settings import PRESETS
@@ -42,6 +43,11 @@ METHODS: dict[str, Predict] = {
     "classical": predict_classical,
     "classical+subpixel": partial(predict_classical, subpixel=True),
     "clean+sgbm": predict_clean_sgbm,
+}
+_LIBRARIES: dict[str, tuple[str, ...]] = {
+    "classical": ("numba",),
+    "classical+subpixel": ("numba",),
+    **{f"{name}+sgbm": libraries for name, libraries in DENOISER_LIBRARIES.items()},
 }
 
 
@@ -78,8 +84,13 @@ def get_method(spec: str) -> Method:
     'opencv-sgbm'
     """
     family, _, rest = spec.partition(":")
-    if spec in METHODS or (family == "scotopic" and "+" in rest):
-        return Method(spec.replace(":", "-"), METHODS[spec] if spec in METHODS else ours.method_of(rest))
+    name = spec.replace(":", "-")
+    if family == "scotopic" and ("+" in rest or spec in METHODS):
+        predict = METHODS[spec] if spec in METHODS else ours.method_of(rest)
+        libraries = ("numba", "torch", "triton") if _own_device() == "cuda" else ("numba",)
+        return Method(name, predict, ours.settings_of(predict), libraries=libraries, device=_own_device)
+    if spec in METHODS:
+        return Method(name, METHODS[spec], libraries=_LIBRARIES.get(spec, ()))
     if family == "network":
         return find_network(rest)
     if family not in ("onnx", "external"):
@@ -89,3 +100,7 @@ def get_method(spec: str) -> Method:
     if method.name in {known.replace(":", "-") for known in METHODS}:
         raise SettingsError(f"Method {spec!r} has the name {method.name!r}, which is taken. Give it another.")
     return method
+
+
+def _own_device() -> str:
+    return resolve_device("auto")

@@ -84,3 +84,5 @@ def denoise_wavelet(image: Map) -> Map:
 
 #: Denoisers by name: an image ``(H, W, C)`` in [0, 1] in, the same out.
 DENOISERS: dict[str, Callable[[Map], Map]] = {"nlm": denoise_nlm, "tv": denoise_tv, "wavelet": denoise_wavelet}
+#: Distributions that a denoiser uses, beside NumPy and OpenCV.
+DENOISER_LIBRARIES = {"tv": ("scikit-image",), "wavelet": ("scikit-image", "PyWavelets")}

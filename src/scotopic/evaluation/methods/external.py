@@ -43,32 +43,37 @@ def method_of(text: str) -> Method:
             f"Method {name!r} has no folder {folder!r}. It must hold one disparity map per scene, "
             f"<dataset>/<scene>{ENDINGS[0]} or <scene>{ENDINGS[0]}."
         )
-    return Method(name, partial(predict_from_files, name, Path(folder)))
+    return Method(
+        name,
+        partial(predict_from_files, name, Path(folder)),
+        files=partial(_files_of, name, Path(folder)),
+    )
 
 
 def predict_from_files(name: str, folder: Path, left: Map, right: Map, scene: Scene, max_disparity: int) -> Prediction:
     """Read the map of the scene; the images give its size only."""
-    path = _find_map(name, folder, scene)
+    path, *beside = _files_of(name, folder, scene.dataset, scene.name)
     answers = read_answers(path)
     check_size(path, answers.disparity, f"scene {scene.name}", left)
     confidence = answers.confidence
-    beside = path.with_name(f"{scene.name}_confidence.pfm")
-    if beside.exists():
-        confidence = read_confidence(beside)
-        check_size(beside, confidence, path, answers.disparity)
+    for file in beside:
+        confidence = read_confidence(file)
+        check_size(file, confidence, path, answers.disparity)
     if confidence is None:
         confidence = np.ones(left.shape[:2])
     disparity, dense = (values.astype(np.float32) for values in (answers.disparity, answers.dense))
     return Prediction(disparity, dense, fill_confidence(confidence))
 
 
-def _find_map(name: str, folder: Path, scene: Scene) -> Path:
-    places = [each / f"{scene.name}{ending}" for each in (folder / scene.dataset, folder) for ending in ENDINGS]
+def _files_of(name: str, folder: Path, dataset: str, scene: str) -> list[Path]:
+    """Return the map of a scene, and its confidence if there is one."""
+    places = [each / f"{scene}{ending}" for each in (folder / dataset, folder) for ending in ENDINGS]
     for place in places:
         if place.exists():
-            return place
+            confidence = place.with_name(f"{scene}_confidence.pfm")
+            return [place, confidence] if confidence.exists() else [place]
     raise InputError(
-        f"Method {name!r} has no disparity map of scene {scene.dataset}/{scene.name}. Put one at {str(places[0])!r} or "
+        f"Method {name!r} has no disparity map of scene {dataset}/{scene}. Put one at {str(places[0])!r} or "
         f"{str(places[len(ENDINGS)])!r} (or {' or '.join(ENDINGS[1:])})."
     )
 

@@ -31,7 +31,7 @@ from scotopic.evaluation.methods.recipes import LEVELS, Recipe, read_recipe, shi
 from scotopic.evaluation.scene import Noise, Scene
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.onnx_model import invert, run_model
+from scotopic.onnx_model import invert, onnx_device, run_model
 from scotopic.sensor import noise_curve
 
 FindMethod = Callable[[str], Method]
@@ -45,7 +45,15 @@ def load_network(file: str, find_method: FindMethod) -> Method:
     """
     recipe = read_recipe(Path(file))
     try:
-        return Method(recipe.name, _predict_by(recipe, find_method))
+        sparse = find_method(recipe.sparse) if recipe.kind == "completion" else None
+        return Method(
+            recipe.name,
+            _predict_by(recipe, sparse),
+            settings=recipe.settings + (sparse.settings if sparse else ""),
+            files=partial(_files_of, recipe, sparse),
+            libraries=(*recipe.libraries, *(sparse.libraries if sparse else ())),
+            device=onnx_device,
+        )
     except ScotopicError as error:
         raise SettingsError(f"The recipe {file!r} names a 'sparse' method that cannot be used. {error}") from error
 
@@ -62,7 +70,21 @@ def find_network(text: str) -> Method:
             f"There is no network {text!r}. Networks are {', '.join(shipped_recipes())}, each with =FOLDER after it if "
             "its model is in a folder of yours."
         )
-    return Method(f"network-{name}", partial(_predict_shipped, name, folder or None))
+    return Method(
+        f"network-{name}",
+        partial(_predict_shipped, name, folder or None),
+        files=partial(_files_of_shipped, name, folder or None),
+        libraries=("onnxruntime", "onnxruntime-gpu", "numba"),
+        device=onnx_device,
+    )
+
+
+def _files_of(recipe: Recipe, sparse: Method | None, dataset: str, scene: str) -> list[Path]:
+    return [*recipe.models, *(sparse.files(dataset, scene) if sparse else ())]
+
+
+def _files_of_shipped(name: str, folder: str | None, dataset: str, scene: str) -> list[Path]:
+    return shipped_recipe(name, folder).models
 
 
 def _predict_shipped(
@@ -71,11 +93,11 @@ def _predict_shipped(
     return _predict_by(shipped_recipe(name, folder), None)(left, right, scene, max_disparity)
 
 
-def _predict_by(recipe: Recipe, find_method: FindMethod | None) -> Predict:
+def _predict_by(recipe: Recipe, sparse: Method | None) -> Predict:
     if recipe.kind == "completion":
-        if find_method is None:
+        if sparse is None:
             raise SettingsError(f"The recipe {recipe.name!r} completes a method, and must be used as onnx:FILE.toml.")
-        return partial(predict_completion, recipe, find_method(recipe.sparse))
+        return partial(predict_completion, recipe, sparse)
     kinds = {"stereo": predict_stereo, "features": predict_by_features, "denoiser": predict_denoised}
     return partial(kinds[recipe.kind], recipe)
 

@@ -17,7 +17,7 @@ from scotopic.evaluation.method import Map, Predict, Prediction
 from scotopic.evaluation.scene import Scene
 from scotopic.inputs import check_pair, is_constant
 from scotopic.io import as_image
-from scotopic.settings import PRESETS, JunctionMatchingSettings, JunctionSettings
+from scotopic.settings import PRESETS, JunctionMatchingSettings, JunctionSettings, make_settings
 from scotopic.stages.junctions.fit import Junctions
 
 #: What each ablation of the paper changes in a preset that matches patches.
@@ -64,6 +64,14 @@ def method_of(text: str) -> Predict:
             )
         overrides |= known[ablation]
     return partial(predict_ours, preset, overrides)
+
+
+def settings_of(predict: Predict) -> str:
+    """Return every setting of a method that :func:`method_of` has made, as text; "" for any other."""
+    if not (isinstance(predict, partial) and predict.func is predict_ours):
+        return ""
+    preset, overrides = predict.args
+    return repr(make_settings(preset, **overrides))
 
 
 def predict_ours(

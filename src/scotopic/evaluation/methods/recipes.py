@@ -48,8 +48,9 @@ from typing import Any
 
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation import toml_files as toml
-from scotopic.evaluation.methods.denoise import DENOISERS
+from scotopic.evaluation.methods.denoise import DENOISER_LIBRARIES, DENOISERS
 from scotopic.evaluation.methods.external import NAME
+from scotopic.onnx_model import model_files
 
 RECIPES = Path(__file__).parent.parent / "recipes"  #: the recipes that ship with the package
 LEVELS = 255  #: ``max_noise`` is in these, as the papers on denoisers have it
@@ -135,6 +136,23 @@ class Recipe:
     def planes(self) -> int:
         """Number of channels of the network's image."""
         return 1 if self.channels == "gray" else 3
+
+    @property
+    def settings(self) -> str:
+        """All of it as text, without the folders that the models lie in."""
+        inner = self.denoiser.settings if isinstance(self.denoiser, Recipe) else self.denoiser
+        return repr({**vars(self), "model": self.model.name, "denoiser": inner})
+
+    @property
+    def models(self) -> list[Path]:
+        """The files of its network, and of the network that denoises before it."""
+        return model_files(self.model) + (self.denoiser.models if isinstance(self.denoiser, Recipe) else [])
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The distributions that it uses."""
+        denoiser = self.denoiser if isinstance(self.denoiser, str) else ""
+        return ("onnxruntime", "onnxruntime-gpu", "numba", *DENOISER_LIBRARIES.get(denoiser, ()))
 
 
 def shipped_recipes() -> list[str]:

@@ -35,15 +35,16 @@ def draw_gallery(folder: Path, results: Results, limit: int) -> Iterator[dict[st
 
 def choose_scenes(groups: list[Group], limit: int) -> list[tuple[Group, str]]:
     """Return which scenes of one data set are shown: spread over all of them, at every noise level (`groups`)."""
-    scenes = sorted({scene for group in groups for scene in group.scenes})
+    shown = {id(group): {scene for runs in group.records.values() for scene, _ in runs} for group in groups}
+    scenes = sorted(set().union(*shown.values()))
     count = min(len(scenes), max(1, limit // len(groups)))
     chosen = [scenes[k * len(scenes) // count] for k in range(count)]
-    return [(group, scene) for scene in chosen for group in groups if scene in group.scenes]
+    return [(group, scene) for scene in chosen for group in groups if scene in shown[id(group)]]
 
 
 def _draw_scene(folder: Path, results: Results, group: Group, scene: str) -> dict[str, Any]:
     """Draw a scene, its pictures as data URIs, with words in place of every picture that cannot be drawn."""
-    seed = min(seed for name, seed in group.runs if name == scene)
+    seed = min(seed for runs in group.records.values() for name, seed in runs if name == scene)
     records = {method: group.records.get(method, {}).get((scene, seed)) for method in results.methods}
     maps = {method: _load(maps_path(folder, record.task)) for method, record in records.items() if record}
     task = next(record.task for record in records.values() if record)

@@ -7,12 +7,13 @@ from typing import Any
 
 from scotopic.errors import InputError
 from scotopic.evaluation.protocol import CLEAN
-from scotopic.evaluation.records import Record
+from scotopic.evaluation.records import Record, Task
 from scotopic.evaluation.report.summary import Group, Run, Table, tabulate
 from scotopic.io.input_file import read_json
 
 _DEFAULT_REFERENCE = "scotopic:paper"
 _HEADLINE = 19  # the paper's window
+_LEAST_BEYOND = 0.1  # percent of a scene's true disparities beyond the candidates that is worth a remark
 
 
 @dataclass(frozen=True)
@@ -61,29 +62,28 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """Read ``records/*.json`` of a folder and, if the benchmark was run by a plan, ``plan.json``; make the tables.
+    """Read the records of a folder and, if the benchmark was run by a plan, ``plan.json``; make the tables.
 
-    A record that cannot be read is left out, with a remark. Raises :class:`InputError` if there is no record.
+    Only the plan's tasks are shown, with what each depends on; other results in the folder are counted in a remark. A
+    record that cannot be read is left out, with a remark. Raises :class:`InputError` if there is no record.
     """
     plan, remarks = _read_plan(folder / "plan.json")
-    records: list[Record] = []
-    for path in sorted((folder / "records").glob("*.json")):
-        if path.name.startswith("."):  # what a killed run was about to write
-            continue
-        try:
-            records.append(Record.load(path))
-        except InputError as error:
-            remarks.append(str(error).replace(str(path), path.name))
+    records = _load_records(folder, remarks)
+    planned = _planned_tasks(plan, remarks)
+    if planned is None:  # by an earlier version, or without a plan: all that is there
+        records, left_out = _one_range_each(records, plan.get("max_disparity"))
+        if left_out:
+            remarks.append(f"{left_out} records of another disparity range are left out.")
+    else:
+        records = _choose_planned(records, planned, remarks)
     if not records:
         raise InputError(f"There are no records of a benchmark in {str(folder)!r}. Run scotopic benchmark first.")
-    records, left_out = _one_range_each(records, plan.get("max_disparity"))
-    if left_out:
-        remarks.append(f"{left_out} records of another disparity range are left out.")
+    remarks += _range_remarks(records) + _external_remarks(records)
     methods = _in_order([str(m) for m in plan.get("methods", [])], {record.task.method for record in records})
     wanted = [str(plan["matched_to"])] if plan.get("matched_to") else []
     present = {record.task.method for record in records if record.error is None}
     reference = next((name for name in [*wanted, _DEFAULT_REFERENCE] if name in present), None)
-    groups = _groups(records, [str(d.get("kind")) for d in plan.get("datasets", [])])
+    groups = _groups(records, planned or [], [str(d.get("kind")) for d in plan.get("datasets", [])])
     windows = tuple(sorted({int(window) for record in records for window in record.scores})) or (_HEADLINE,)
     known = {k for record in records for scores in record.scores.values() for k in scores["bad"]}
     thresholds = tuple(sorted(known, key=float)) or ("1", "3", "5")
@@ -99,6 +99,80 @@ def _read_plan(path: Path) -> tuple[dict[str, Any], list[str]]:
     except InputError as error:
         return {}, [f"plan.json is not shown: {str(error).replace(str(path), path.name)}"]
     return (plan, []) if isinstance(plan, dict) else ({}, ["plan.json holds no plan and is not shown."])
+
+
+def _load_records(folder: Path, remarks: list[str]) -> list[Record]:
+    """Return the record of each task: its result, or its failure where there is none.
+
+    There is a remark on each file that cannot be read, and on failures beside a result.
+    """
+    found: dict[str, Record] = {}
+    for path in (*sorted(folder.glob("records/[!.]*.json")), *sorted(folder.glob("failures/[!.]*.json"))):
+        try:  # names with a dot are what a killed run was about to write
+            record = Record.load(path)
+        except InputError as error:
+            remarks.append(str(error).replace(str(path), path.name))
+            continue
+        task = record.task
+        if found.setdefault(task.key, record) is not record and record.error is not None:
+            remarks.append(
+                f"{task.dataset} {task.scene}, {task.method}: the last run failed ({record.error}). The result of an "
+                "earlier one is shown."
+            )
+    return list(found.values())
+
+
+def _planned_tasks(plan: dict[str, Any], remarks: list[str]) -> list[Task] | None:
+    if "tasks" not in plan:
+        return None
+    try:
+        return [Task.from_json(values) for values in plan["tasks"]]
+    except (TypeError, ValueError, AttributeError):
+        remarks.append("The tasks in plan.json cannot be read, so all results in the folder are shown.")
+        return None
+
+
+def _choose_planned(records: list[Record], tasks: list[Task], remarks: list[str]) -> list[Record]:
+    """Return the records of the plan's tasks; add remarks on tasks without one, and on other results in the folder."""
+    wanted = {task.key for task in tasks}
+    chosen = [record for record in records if record.task.key in wanted]
+    others = sum(record.error is None for record in records if record.task.key not in wanted)
+    if others:
+        remarks.append(
+            f"{others} other results in the folder are not shown: they are not in the last plan, or of other data, "
+            "settings or versions."
+        )
+    if len(chosen) < len(wanted):
+        remarks.append(f"{len(wanted) - len(chosen)} of {len(wanted)} tasks of the plan have not been run.")
+    return chosen
+
+
+def _range_remarks(records: list[Record]) -> list[str]:
+    """Return a remark on each data set whose truth goes beyond the candidates, where no method can be right."""
+    beyond: dict[tuple[str, int], dict[str, float]] = {}
+    for record in records:
+        if record.beyond_percent >= _LEAST_BEYOND:
+            key = record.task.dataset, record.task.max_disparity
+            beyond.setdefault(key, {})[record.task.scene] = record.beyond_percent
+    return [
+        f"The truth of {dataset} goes beyond the {candidates} candidates of the plan in {', '.join(sorted(scenes))}: "
+        f"up to {max(scenes.values()):.1f} % of its pixels, which no method can match. Raise max_disparity."
+        for (dataset, candidates), scenes in beyond.items()
+    ]
+
+
+def _external_remarks(records: list[Record]) -> list[str]:
+    """Return a remark on each folder of maps whose one map of a scene is scored at several noise levels or seeds."""
+    noises: dict[str, set[str]] = {}
+    for record in records:
+        if record.task.method.startswith("external:"):
+            noises.setdefault(record.task.method, set()).add(record.task.noise_key)
+    return [
+        f"{method} has one map of each scene, which is scored with each of {len(found)} noise levels and seeds. Give "
+        "each of them a run and a folder of its own."
+        for method, found in noises.items()
+        if len(found) > 1
+    ]
 
 
 def _one_range_each(records: list[Record], wanted: int | None) -> tuple[list[Record], int]:
@@ -118,19 +192,24 @@ def _in_order(first: list[str], present: set[str]) -> tuple[str, ...]:
     return (*dict.fromkeys(first), *sorted(present - set(first)))
 
 
-def _groups(records: list[Record], datasets: list[str]) -> tuple[Group, ...]:
+def _groups(records: list[Record], planned: list[Task], datasets: list[str]) -> tuple[Group, ...]:
     order = _in_order(datasets, {record.task.dataset for record in records})
     sorted_records: dict[tuple[str, float, float, float], list[Record]] = {}
     for record in records:
-        task = record.task
-        frames = math.inf if task.frames == CLEAN else task.frames  # no noise comes last
-        sorted_records.setdefault((task.dataset, task.photons, task.read_noise, frames), []).append(record)
+        sorted_records.setdefault(_group_key(record.task), []).append(record)
     groups = []
     for key in sorted(sorted_records, key=lambda key: (order.index(key[0]), key[1:])):
         by_method: dict[str, dict[Run, Record]] = {}
         for record in sorted_records[key]:
             by_method.setdefault(record.task.method, {})[record.task.scene, record.task.seed] = record
-        runs = sorted({run for by_run in by_method.values() for run in by_run})
+        tasks = [*(record.task for record in sorted_records[key]), *(t for t in planned if _group_key(t) == key)]
+        runs = sorted({(task.scene, task.seed) for task in tasks})
         frames = CLEAN if key[3] == math.inf else int(key[3])
-        groups.append(Group(*key[:3], tuple(runs), by_method, frames))
+        scale = next((task.inputs.scale for task in tasks if task.inputs is not None), None)
+        groups.append(Group(*key[:3], tuple(runs), by_method, frames, scale))
     return tuple(groups)
+
+
+def _group_key(task: Task) -> tuple[str, float, float, float]:
+    frames = math.inf if task.frames == CLEAN else task.frames  # no noise comes last
+    return task.dataset, task.photons, task.read_noise, frames

@@ -37,10 +37,11 @@ class Group:
     dataset: str
     photons: float
     read_noise: float
-    #: The scenes and seeds that any method has a record of: what a complete method has figures for.
+    #: The scenes and seeds of the plan, or that any method has a record of: what a complete method has figures for.
     runs: tuple[Run, ...]
     records: dict[str, dict[Run, Record]]  #: by method and run; failed ones among them
     frames: int = 1  #: how many were averaged; 0 for pairs without noise of ours
+    scale: float | None = None  #: size of the scenes over full size, if the records say it
 
     @property
     def scenes(self) -> list[str]:
@@ -292,9 +293,11 @@ def paired_difference(group: Group, method: str, base: str, window: int, name: s
 
 
 def reported_rows(group: Group, window: int) -> list[Row]:
-    """Return what the paper reports for a data set, noise and window; often nothing."""
+    """Return what the paper reports for a data set, scale, noise and window; often nothing."""
     if (group.photons, group.read_noise) != _REPORTED_NOISE or group.frames != 1:
         return []
+    if group.scale is not None and group.scale != DATASETS[group.dataset].scale:
+        return []  # errors in px at another size
     rows = []
     for found in REPORTED:
         if (found.dataset, WINDOW) == (group.dataset, window):

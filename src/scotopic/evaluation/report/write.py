@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from scotopic.errors import OutputError
 from scotopic.evaluation.report.gallery import draw_gallery
 from scotopic.evaluation.report.page import compose
 from scotopic.evaluation.report.results import Results, read_results
@@ -22,10 +21,11 @@ from scotopic.evaluation.report.summary import (
     own_figures,
 )
 from scotopic.evaluation.report.words import dataset_name, figure_name
-from scotopic.io import atomic_path
+from scotopic.io import replaced_files
 
 FORMAT = 2  #: version of results.json; 1 said ``coverage`` for ``coverage_percent`` and ``pieces`` for ``runs``
 
+_OUR_TABLE = re.compile(r"(own-mask|matched-coverage)_W\d+_photons.*_read.*\.tex")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -52,13 +52,11 @@ def write_report(folder: Path, *, gallery_scenes: int = 8) -> Path:
         **{f"tables/{name}": text for name, text in _latex_files(results)},
         "report.html": compose(results, list(draw_gallery(folder, results, gallery_scenes))),
     }
-    try:
-        (folder / "tables").mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot write to {str(folder / 'tables')!r}: {error.strerror}.") from error
-    for name, text in files.items():
-        with atomic_path(folder / name) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+    earlier = [f"tables/{path.name}" for path in (folder / "tables").glob("*.tex") if _OUR_TABLE.fullmatch(path.name)]
+    with replaced_files(folder, earlier) as stage:
+        (stage / "tables").mkdir()
+        for name, text in files.items():
+            (stage / name).write_text(text, encoding="utf-8", newline="\n")
     return folder / "report.html"
 
 
@@ -79,6 +77,7 @@ def as_json(results: Results) -> str:
                 "photons": table.group.photons,
                 "read_noise": table.group.read_noise,
                 "frames": table.group.frames,
+                "scale": table.group.scale,
                 "window": table.window,
                 "scenes": table.group.scenes,
                 "seeds": table.group.seeds,
@@ -103,7 +102,7 @@ def as_json(results: Results) -> str:
             if (found := figures_at_coverage(group, method, window, coverage))
         ],
         "failures": [
-            {**asdict(record.task), "error": record.error}
+            {name: value for name, value in asdict(record.task).items() if name != "inputs"} | {"error": record.error}
             for group in results.groups
             for method in results.methods
             for _, record in sorted(group.failed(method).items())
