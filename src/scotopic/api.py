@@ -471,7 +471,7 @@ class Matcher:
         burst: Burst[Any] = Burst(backend, camera, placed, reference)
         for fused in burst.fused():
             result = run([fused.left.image, fused.right.image], light_of(backend, fused))
-            burst.learn(result)
+            burst.learn(result, fused)
             yield describe_fused(result, fused, camera.unit, levels, recorded)
 
     def _find_levels(self, images: Sequence[Any]) -> Levels:

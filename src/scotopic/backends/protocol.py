@@ -91,6 +91,9 @@ class Backend(Protocol[Array]):
     def mix_channels(self, image: Array, matrix: Floats) -> Array:
         """Return ``image @ matrix``: the channels' weighted sums."""
 
+    def inner_products(self, one: Array, other: Array) -> Floats:
+        """Return the inner products of rows ``(A, N)`` with rows ``(B, N)``, added up in float64: ``(A, B)``."""
+
     def scatter_max(self, values: Array, places: Array, candidates: Array) -> Array:
         """Return flat values, each replaced by the largest candidate for its place where that is larger."""
 

@@ -65,9 +65,9 @@ class Burst(Generic[Array]):
                 self._align(number)
             yield self._fuse()
 
-    def learn(self, match: Match) -> None:
+    def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the fused reference."""
-        self._known = learn_from(self._backend, match)
+        self._known = learn_from(self._backend, match, fused)
 
     @property
     def poses(self) -> dict[int, Matrix]:

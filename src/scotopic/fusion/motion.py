@@ -38,7 +38,7 @@ from scotopic.stages.resolution import halve
 
 SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
 STEPS = 15  #: at most, at each size
-ENOUGH = 0.01  #: px; a step that changes places by less than this, in the mean, is the last
+ENOUGH = 0.02  #: px; a step that changes places by less than this, in the mean, is the last
 TRIED = 2  #: sizes that are tried from several starts
 BLOCK = 12  #: px along a side of the blocks for the covariance
 DETAIL = 4.0  #: px at half size; the likeness of two pairs is that of what is finer than this
@@ -95,7 +95,7 @@ class _Template(Generic[Array]):
     image: Array
     rays: Rays[Array]
     q: Array
-    jacobian: list[Array]  #: six images ``(H, W, C)``
+    jacobian: Array  #: six images, ``(6, H, W, C)``
     weight: Array  #: ``(H, W, 1)``
 
 
@@ -146,7 +146,7 @@ def _prepare(backend: Backend[Array], size: _Size[Array]) -> list[_Template[Arra
     for k, view in enumerate(size.views):
         rays = Rays.of_view(backend, size.camera, view.image.shape, k == 1)
         q = view.disparity + size.camera.doffs
-        jacobian = chain(gradient(backend, view.image), derivatives(size.camera, rays, q))
+        jacobian = chain(gradient(backend, view.image), derivatives(backend, size.camera, rays, q))
         prepared.append(_Template(view.image, rays, q, jacobian, view.weight[..., None]))
     return prepared
 
@@ -159,25 +159,29 @@ def gradient(backend: Backend[Array], image: Array) -> tuple[Array, Array]:
     return across, down
 
 
-def derivatives(camera: StereoCamera, rays: Rays[Array], q: Array) -> tuple[list[Array], list[Array]]:
-    """Return the derivatives of column and row by a twist before the projection, six maps each."""
+def derivatives(backend: Backend[Array], camera: StereoCamera, rays: Rays[Array], q: Array) -> tuple[Array, Array]:
+    """Return the derivatives of column and row by a twist before the projection, ``(6, H, W)`` each."""
     u, f = rays.u, camera.focal
     x = u + q if rays.is_right else u + 0 * q  # q times the X of the points in the left camera
     v = rays.v + 0 * q
     du = [q, 0 * q, u * q * (-1 / f), u * v * (-1 / f), f + u * x * (1 / f), -v]
     dv = [0 * q, q, v * q * (-1 / f), -f - v * v * (1 / f), v * x * (1 / f), x]
-    return du, [each * (1 / camera.aspect) for each in dv]
+    return backend.xp.stack(du), backend.xp.stack(dv) * (1 / camera.aspect)
 
 
-def chain(slopes: tuple[Array, Array], places: tuple[list[Array], list[Array]]) -> list[Array]:
-    """Return the derivatives of an image's values by a twist: its gradient times those of the places."""
-    across, down = slopes
-    return [across * du[..., None] + down * dv[..., None] for du, dv in zip(*places, strict=True)]
+def chain(slopes: tuple[Array, Array], places: tuple[Array, Array]) -> Array:
+    """Return the derivatives of an image's values by a twist, ``(6, H, W, C)``: its gradient times those of places."""
+    (across, down), (du, dv) = slopes, places
+    by_twist: Array = across * du[..., None] + down * dv[..., None]
+    return by_twist
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Weighted sums over one view: of ``1, t, s, tt, ts, ss`` and, for each of the six, of ``J, J t, J s``."""
+    """Weighted sums over one view, ``t`` the template's values and ``s`` those of the new pair.
+
+    ``plain`` is ``(3, 3)``: of ``1, t, s`` times ``1, t, s``; ``jacobian`` is ``(6, 3)``: of ``J`` times ``1, t, s``.
+    """
 
     plain: Matrix
     jacobian: Matrix
@@ -201,16 +205,13 @@ def _compare(
     pair: Sequence[Array],
     motion: Matrix,
 ) -> list[_Comparison]:
-    xp, sums = backend.xp, []
+    xp, found = backend.xp, []
     for view, image in zip(views, pair, strict=True):
         seen, weight = _look(backend, camera, view, image, motion)
-        t, s, w = view.image, seen, weight + 0 * seen
-        wt, ws = w * t, w * s
-        products = [w, wt, ws, wt * t, wt * s, ws * s]
-        products += [each * part for each in view.jacobian for part in (w, wt, ws)]
-        sums += [xp.sum(product, dtype=xp.float64) for product in products]
-    (found,) = to_numpy(xp.stack(sums))
-    return [_Comparison(part[:6], part[6:].reshape(6, 3)) for part in found.reshape(len(views), 24)]
+        values = xp.stack([xp.ones_like(seen), view.image, seen])
+        weighted = values * weight
+        found.append(_Comparison(_products(backend, values, weighted), _products(backend, view.jacobian, weighted)))
+    return found
 
 
 def _look(
@@ -241,7 +242,7 @@ def sample_linear(backend: Backend[Array], image: Array, x: Array, y: Array) -> 
 def _fit_exposure(comparisons: Sequence[_Comparison]) -> _Exposure:
     gains, means = [], []
     for one in comparisons:
-        n, t, s, tt, ts, _ = one.plain
+        (n, t, s), (_, tt, ts), _ = one.plain
         n = max(n, 1e-9)
         gain = (ts - t * s / n) / max(tt - t * t / n, 1e-12)
         gains.append(max(float(gain), 0.1))  # a pair that shows something else has no gain to divide by
@@ -253,7 +254,7 @@ def _correlation(comparisons: Sequence[_Comparison]) -> float:
     """Return the correlation of template and new pair, both views together."""
     total = np.zeros(3)
     for one in comparisons:
-        n, t, s, tt, ts, ss = one.plain
+        (n, t, s), (_, tt, ts), (_, _, ss) = one.plain
         n = max(n, 1e-9)
         total += tt - t * t / n, ts - t * s / n, ss - s * s / n
     return float(total[1] / max(total[0] * total[2], 1e-12) ** 0.5)
@@ -282,25 +283,19 @@ def _score(comparisons: Sequence[_Comparison], exposure: _Exposure) -> Matrix:
 
 
 def _hessian(backend: Backend[Array], views: Sequence[_Template[Array]]) -> Matrix:
-    return sum((_products(backend, view.jacobian, view.jacobian, view.weight) for view in views), np.zeros((6, 6)))
+    return sum((_products(backend, view.jacobian * view.weight, view.jacobian) for view in views), np.zeros((6, 6)))
 
 
 def _mean_flow(backend: Backend[Array], camera: StereoCamera, view: _Template[Array]) -> Matrix:
     """Return the matrix of the mean squared change of place that a twist makes."""
-    across, down = derivatives(camera, view.rays, view.q)
-    one = 0 * view.q + 1
-    pixels = one.shape[0] * one.shape[1]
-    total = _products(backend, across, across, one) + _products(backend, down, down, one)
-    return np.asarray(total / pixels)
+    total = sum(_products(backend, each, each) for each in derivatives(backend, camera, view.rays, view.q))
+    return np.asarray(total / (view.q.shape[0] * view.q.shape[1]))
 
 
-def _products(backend: Backend[Array], one: Sequence[Array], other: Sequence[Array], weight: Array) -> Matrix:
-    """Return the weighted sums of the products of six images with six others."""
+def _products(backend: Backend[Array], one: Array, other: Array) -> Matrix:
+    """Return the sums of the products of some images with others."""
     xp = backend.xp
-    weighted = [each * weight for each in one]
-    sums = [xp.sum(a * b, dtype=xp.float64) for a in weighted for b in other]
-    (found,) = to_numpy(xp.stack(sums))
-    return np.asarray(found.reshape(6, 6))
+    return backend.inner_products(*(xp.reshape(each, (each.shape[0], -1)) for each in (one, other)))
 
 
 def _covariance(
@@ -315,10 +310,11 @@ def _covariance(
         gain, offset = exposure.gain[k], exposure.offset(k)
         seen, weight = _look(backend, size.camera, view, image, motion)
         across, down = (_look(backend, size.camera, view, each, motion)[0] for each in gradient(backend, image))
-        there = chain((across / gain, down / gain), derivatives(size.camera, view.rays, view.q))
-        slopes += _products(backend, view.jacobian, there, weight)
+        there = chain((across / gain, down / gain), derivatives(backend, size.camera, view.rays, view.q))
+        slopes += _products(backend, view.jacobian * weight, there)
         rest = ((seen - offset) / gain - view.image) * weight
-        blocks.append(np.stack([_block_sums(part) for part in to_numpy(*(j * rest for j in view.jacobian))], axis=1))
+        (parts,) = to_numpy(view.jacobian * rest)
+        blocks.append(np.stack([_block_sums(part) for part in parts], axis=1))
     sums = np.concatenate(blocks)
     slopes = (slopes + slopes.T) / 2
     # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.

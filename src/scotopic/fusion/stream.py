@@ -76,7 +76,7 @@ class FusedStream(Generic[Array]):
         valid = [None if mask is None else self._backend.asarray(~mask) for mask in masks]
         fused = self._tracker.add((left, right), (valid[0], valid[1]))
         result = self._run([fused.left.image, fused.right.image], light_of(self._backend, fused))
-        self._tracker.learn(result)
+        self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
         # What is masked in this pair may have been seen in an earlier one.
         return result.masked(

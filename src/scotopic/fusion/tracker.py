@@ -21,6 +21,8 @@ from scotopic.stages.resolution import halve
 from scotopic.subpixel import nearest_pixel
 
 ALIKE = 6.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
+TEMPLATE_BLUR = 0.7  #: px at half size, of what is not denoised in a template
+EVEN_FRAMES = 12.0  #: frames that a pixel rests on where a template is half denoised, half not
 SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
 FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
@@ -104,10 +106,10 @@ class Tracker(Generic[Array]):
         self._track = self._follow(track, frame, motion)
         return FusedPair(*views, self._pose, self._covariance)
 
-    def learn(self, match: Match) -> None:
+    def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the pair that :meth:`add` returned last; its arrays are the device's."""
         assert self._track is not None
-        self._track = replace(self._track, known=learn_from(self._backend, match))
+        self._track = replace(self._track, known=learn_from(self._backend, match, fused))
 
     def _find(self, images: tuple[Array, Array]) -> tuple[_Track[Array] | None, Motion | None]:
         """Return the track that a pair belongs to and the motion since its last frame; nothing after a cut."""
@@ -191,8 +193,9 @@ class Tracker(Generic[Array]):
         frames = list(track.frames)
         frames.append(frame)
         turned = adjoint(track.frames[-1].pose)
-        # The frames' common place is the mean of theirs, which a new one moves by its share of its own error.
-        moved = turned @ motion.covariance @ turned.T / (len(track.frames) + 1) ** 2
+        # A new frame moves the frames' common place by its share of its own error. Shares of errors that are alike add
+        # up; were they independent, the share would be squared.
+        moved = turned @ motion.covariance @ turned.T / (len(track.frames) + 1)
         usual = track.usual_gain if frame.gain != (1.0, 1.0) else _mean(track.usual_gain, motion.gain)
         # A step over several missed pairs is as many steps.
         velocity = motion.matrix if track.missed == 0 else None
@@ -207,8 +210,12 @@ class Tracker(Generic[Array]):
         )
 
 
-def learn_from(backend: Backend[Array], match: Match) -> Known[Array] | None:
-    """Return what a match of device arrays tells about its pair; nothing where it found nothing."""
+def learn_from(backend: Backend[Array], match: Match, fused: FusedPair[Array]) -> Known[Array] | None:
+    """Return what a match of device arrays tells about a fused pair; nothing where it found nothing.
+
+    The template is a mixture. The denoised views are clear, but have lost what is fainter than their noise was; the
+    fused ones have it, with noise. The more frames they rest on, the more they count.
+    """
     maps = match.disparity_all, match.right_disparity, match.confidence
     left, right, confidence = (backend.asarray(each) for each in maps)
     if not bool(backend.xp.all(left == left)):  # NaN

@@ -10,8 +10,9 @@ and what moves by itself has moved further in the older groups.
     v = s^2 (1/n + 1/m) / (4 pi 2^2)  +  0.15 |gradient|^2
 
 ``s^2`` a frame's noise, ``n`` and ``m`` the frames behind either mean; the second part allows places to be 0.4 px off.
-The mean of ``e^2 / v`` over the channels, blurred by 5 px, is near 1 where nothing has changed. From 1.6 to 2.4 the
-group's weight falls to 0.
+The mean of ``e^2 / v`` over the channels, blurred by 4 px, is near 1 where nothing has changed. From 1.6 to 2.4 the
+group's weight falls to 0. The same is done at half size and
+below, where a faint thing that is large shows.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import gradient
 from scotopic.fusion.warp import look_back
 from scotopic.stages.noise import NoiseModel
+from scotopic.stages.resolution import halve
 
-FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
+FINE, WIDE = 2.0, 4.0  #: px, blur of the differences and of their energy
+SIZES, MIN_SIDE = 4, 48  #: sizes of the test, and px along the shorter side that are enough to be halved
 MISPLACED = 0.15  #: px^2, how far off places may be, squared
 ALIKE, DIFFERENT = 1.6, 2.4  #: the test's values between which a weight falls from 1 to 0
 
@@ -108,15 +111,32 @@ def _agreement(
     backend: Backend[Array], mean: Array, count: Array, other: Array, weight: Array, noise: NoiseModel
 ) -> Array:
     """Return the weight of a group of frames, from 0 to 1, by how well its mean agrees with that of the newer ones."""
-    xp = backend.xp
-    both = xp.astype((count > 0) & (weight > 0), xp.float32)[..., None]
-    smooth = backend.blur(mean, FINE)
-    across, down = gradient(backend, smooth)
+    xp, (height, width) = backend.xp, count.shape
+    both = xp.astype((count > 0) & (weight > 0), xp.float32)
     frames = 1 / xp.clip(count, min=1e-6) + 1 / xp.clip(weight, min=1e-6)
-    variance = noise.recorded_variance(smooth) * frames[..., None] * (1 / (4 * math.pi * FINE**2))
-    variance = variance + MISPLACED * (across * across + down * down)
-    difference = backend.blur((other - mean) * both, FINE)
-    energy = xp.mean(difference * difference / xp.clip(variance, min=1e-12) * both, axis=2)
-    seen = backend.blur(both[..., 0], WIDE)
-    found = backend.blur(energy, WIDE) / xp.clip(seen, min=1e-6)
+    variance = noise.recorded_variance(backend.blur(mean, FINE)) * (frames * both)[..., None]
+    difference = (other - mean) * both[..., None]
+    agreement = xp.ones_like(count)
+    for size in range(SIZES):
+        if size > 0:
+            if min(both.shape) < MIN_SIDE:
+                break
+            mean, difference, both = (halve(backend, each) for each in (mean, difference, both))
+            variance = halve(backend, variance) / 4  # of means of four
+        alike = _test(backend, mean, difference, variance, both)
+        for _ in range(size):
+            alike = backend.resize_linear(alike, 2)
+        agreement = xp.minimum(agreement, alike[:height, :width])
+    return agreement
+
+
+def _test(backend: Backend[Array], mean: Array, difference: Array, variance: Array, seen: Array) -> Array:
+    """Return the agreement at one size."""
+    xp = backend.xp
+    across, down = gradient(backend, backend.blur(mean, FINE))
+    expected = backend.blur(variance, FINE) * (1 / (4 * math.pi * FINE**2))
+    expected = expected + MISPLACED * (across * across + down * down)
+    blurred = backend.blur(difference, FINE)
+    energy = xp.mean(blurred * blurred / xp.clip(expected, min=1e-12), axis=2) * seen
+    found = backend.blur(energy, WIDE) / xp.clip(backend.blur(seen, WIDE), min=1e-3)
     return xp.clip((DIFFERENT - found) / (DIFFERENT - ALIKE), min=0, max=1)

@@ -38,6 +38,10 @@ class CpuImages:
         sums = [sum(image[..., i] * np.float32(matrix[i, j]) for i in range(rows)) for j in range(columns)]
         return np.stack(sums, axis=-1).astype(np.float32)
 
+    def inner_products(self, one: np.ndarray, other: np.ndarray) -> Floats:
+        # Not a product of matrices, for the same reason.
+        return np.asarray(np.einsum("in,jn->ij", one, other, dtype=np.float64, casting="same_kind"))
+
     def scatter_max(self, values: np.ndarray, places: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         out = values.copy()
         np.maximum.at(out, places, candidates)

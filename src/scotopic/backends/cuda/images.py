@@ -44,6 +44,9 @@ class CudaImages:
     def mix_channels(self, image: Tensor, matrix: Floats) -> Tensor:
         return image @ torch.as_tensor(matrix.astype(np.float32), device=image.device)
 
+    def inner_products(self, one: Tensor, other: Tensor) -> Floats:
+        return np.asarray((one.double() @ other.double().T).cpu().numpy(), np.float64)
+
     def scatter_max(self, values: Tensor, places: Tensor, candidates: Tensor) -> Tensor:
         return values.scatter_reduce(0, places, candidates, "amax")
 
