@@ -37,7 +37,7 @@ SCALES = {"middlebury2014": 0.1, "instereo2k": 0.25}  # half of the paper's
 PHOTONS = (1, 2, 4, 8, 16, 32, 64)
 CANDIDATES = 64
 READ_NOISE = 2.0
-RECORDED_PHOTONS = 8  # in the table of recordings
+RECORDED_PHOTONS = (8, 32)  # in the tables of recordings
 SIZES = ((320, 208), (640, 416), (960, 624), (1280, 832))
 WINDOWS = (1, 19)
 
@@ -118,20 +118,25 @@ def measure_light(data: Path) -> dict[str, Any]:
 
 
 def measure_recordings(data: Path) -> dict[str, Any]:
-    """Match the real scenes, recorded with the same light by cameras that store it in different ways."""
+    """Match the real scenes, recorded with the same light by cameras that store it in different ways, in two lights."""
+    return {"levels": [measure_level(data, photons) for photons in RECORDED_PHOTONS]}
+
+
+def measure_level(data: Path, photons: float) -> dict[str, Any]:
+    """Match the real scenes in one light, stored in every way."""
     rows = {name: Tally() for name in RECORDINGS}
     for pair in pairs(data):
         if pair.data == "rendered":
             continue
         # Black lies above the bottom of the range, as in cameras, so that noise is not cut off there.
-        sensor = scotopic.sensor.Sensor(RECORDED_PHOTONS, READ_NOISE, black=0.1)
+        sensor = scotopic.sensor.Sensor(photons, READ_NOISE, black=0.1)
         views = [sensor.simulate(view, seed) for seed, view in enumerate((pair.left, pair.right))]
         for name, store in RECORDINGS.items():
             rows[name].add(pair, *(store(view) for view in views))
     found = {name: tally.summary() for name, tally in rows.items()}
     for name, row in found.items():
         print(name, json.dumps(row), flush=True)
-    return {"photons": RECORDED_PHOTONS, "rows": found}
+    return {"photons": photons, "rows": found}
 
 
 def in_8_bits(values: Image, levels: int = 255) -> NDArray[np.uint8]:

@@ -73,9 +73,12 @@ def light_table(prefix: str = "") -> str:
 
 
 def recordings_table() -> str:
-    """Return coverage and errors over ways to store an image."""
-    rows = [[name, *_at_coverage(row)] for name, row in _camera("recordings")["rows"].items()]
-    return _table(["recorded as", "coverage", "W 1", "W 19"], rows)
+    """Return coverage and errors over ways to store an image, for each light."""
+    tables = []
+    for level in _camera("recordings")["levels"]:
+        rows = [[name, *_at_coverage(row)] for name, row in level["rows"].items()]
+        tables.append(_table([f"at {level['photons']} photons", "coverage", "W 1", "W 19"], rows))
+    return "\n\n".join(tables)
 
 
 def sizes_table() -> str:
