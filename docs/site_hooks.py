@@ -63,6 +63,50 @@ def _errors(name: str, errors: dict[str, float], *seconds: float | None) -> list
     return [name, *(f"{value:.1f}" if value >= 5 else f"{value:.2f}" for value in found), *times]
 
 
+def light_table(prefix: str = "") -> str:
+    """Return coverage and errors over light, for color and gray, from ``benchmarks/results/camera.json``."""
+    rows = []
+    for row in _camera("light")["rows"]:
+        cells = [cell for kind in ("color", "gray") for cell in _at_coverage(row[prefix + kind])]
+        rows.append([str(row["photons"]), *cells])
+    return _table(["photons", "color: coverage", "W 1", "W 19", "gray: coverage", "W 1", "W 19"], rows)
+
+
+def recordings_table() -> str:
+    """Return coverage and errors over ways to store an image, for each light."""
+    tables = []
+    for level in _camera("recordings")["levels"]:
+        rows = [[name, *_at_coverage(row)] for name, row in level["rows"].items()]
+        tables.append(_table([f"at {level['photons']} photons", "coverage", "W 1", "W 19"], rows))
+    return "\n\n".join(tables)
+
+
+def sizes_table() -> str:
+    """Return time, in units of the first row, and memory over image sizes."""
+    rows = _camera("size")["rows"]
+    found = {(row["width"], row["height"], row["preset"]): row for row in rows}
+    sizes = dict.fromkeys((row["width"], row["height"]) for row in rows)
+    lines = [[f"{width} x {height}", f"{width * height / 1e6:.2f}"] for width, height in sizes]
+    for line, size in zip(lines, sizes, strict=True):
+        for preset in ("fast", "best"):
+            row = found[*size, preset]
+            line += [f"{row['cpu_seconds'] / rows[0]['cpu_seconds']:.1f}", f"{row['peak_memory_mib'] / 1024:.2f} GiB"]
+    return _table(["size", "megapixels", "`fast`: time", "memory", "`best`: time", "memory"], lines)
+
+
+def _camera(part: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((_RESULTS / "camera.json").read_text())[part]
+    return found
+
+
+def _at_coverage(errors: dict[str, float]) -> list[str]:
+    """Return the coverage, and EPE and Bad-1 of both windows."""
+    coverage = errors["coverage_percent"]
+    windows = [(errors.get(f"{window} EPE"), errors.get(f"{window} Bad-1")) for window in ("W1", "W19")]
+    shown = ["" if epe is None else f"{epe:.2f}, {bad:.0f}" for epe, bad in windows]
+    return [f"{coverage:.1f} %" if coverage < 10 else f"{coverage:.0f} %", *shown]
+
+
 def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
@@ -120,6 +164,10 @@ _INSERTED = {
     "<!-- table of results -->": results_table,
     "<!-- table of stages -->": stages_table,
     "<!-- table of settings -->": settings_table,
+    "<!-- table of light, real scenes -->": light_table,
+    "<!-- table of light, rendered room -->": lambda: light_table("rendered "),
+    "<!-- table of recordings -->": recordings_table,
+    "<!-- table of sizes -->": sizes_table,
     "<!-- the scripts -->": example_scripts,
 }
 

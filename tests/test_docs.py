@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import math
 import os
 import re
 import shlex
@@ -242,3 +244,28 @@ def test_the_presets_and_their_results_are_taken_from_the_package(site: dict[Pat
     cells = re.findall(r"<t[dh]>(?:<code>)?(\w+)(?:</code>)?</t[dh]>", page.read_text())
 
     assert {*scotopic.PRESETS, "refine_steps", "boundary_weight"} <= set(cells)
+
+
+def test_the_worked_example_of_a_search_range_is_right() -> None:
+    page = (ROOT / "docs" / "camera.md").read_text()
+    fx = 1280 / (2 * math.tan(math.radians(70 / 2)))
+    largest = fx * 0.12 / 1.0
+
+    assert f"# {fx:.0f} px" in page
+    assert f"# {largest:.0f} px" in page
+    assert f"--max-disparity {math.ceil(1.1 * largest)}" in page
+    assert f"# {5**2 / (fx * 0.12):.2f} m of depth" in page
+
+
+def test_errors_over_light_stand_beside_their_coverage(site: dict[Path, _Page]) -> None:
+    (page,) = [path for path in site if path.parent.name == "camera"]
+    rows = re.findall(r"<tr>\s*(.*?)\s*</tr>", page.read_text(), re.DOTALL)
+    shown = [re.sub(r"<[^>]+>\s*", "|", row).replace("||", "|") for row in rows]
+    measured = json.loads((ROOT / "benchmarks" / "results" / "camera.json").read_text())
+
+    for row in measured["light"]["rows"]:
+        figures = [row["color"][name] for name in ("W1 EPE", "W1 Bad-1", "W19 EPE", "W19 Bad-1")]
+        coverage = row["color"]["coverage_percent"]
+        cells = [f"{coverage:.1f} %" if coverage < 10 else f"{coverage:.0f} %"]
+        cells += [f"{figures[0]:.2f}, {figures[1]:.0f}", f"{figures[2]:.2f}, {figures[3]:.0f}"]
+        assert any(text.startswith(f"|{row['photons']}|{'|'.join(cells)}|") for text in shown), row
