@@ -16,7 +16,9 @@ from typer.testing import Result
 
 import scotopic
 from scotopic.cli.match import DEPTH_FILES, POINTS_FILE
-from scotopic.io import read_disparity, read_kitti_png, read_pfm, write_png
+from scotopic.depth import read_calibration
+from scotopic.io import read_disparity, read_image, read_kitti_png, read_pfm, write_png
+from scotopic.preview import draw_preview
 from scotopic.result import FILES, Match
 from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.stages.confidence import DEVIATIONS
@@ -68,6 +70,30 @@ def test_depth_is_the_formula_at_every_pixel_with_a_disparity(results: tuple[Pat
     known = np.isfinite(disparity)
     np.testing.assert_allclose(depth[known], 0.1 * 192 / (disparity[known] + 2.5), rtol=1e-6)
     assert np.isposinf(depth[~known]).all()
+
+
+def test_depth_is_also_a_png_in_millimeters_and_0_where_there_is_none(results: tuple[Path, Result]) -> None:
+    disparity = Match.load(results[0]).disparity.astype(np.float64)
+
+    stored = read_image(results[0] / "depth.png")
+
+    known = np.isfinite(disparity)
+    assert stored.dtype == np.uint16
+    assert known.any()
+    assert np.abs(stored[known] - 1000 * 0.1 * 192 / (disparity[known] + 2.5)).max() <= 0.501
+    assert (stored[~known] == 0).all()
+
+
+def test_depth_and_fill_are_in_the_preview_if_asked_for(
+    pair: Path, results: tuple[Path, Result], tmp_path: Path
+) -> None:
+    found = Match.load(results[0])
+    calibration = read_calibration(pair / "calib.txt").for_image(192, 96)
+    np.testing.assert_array_equal(read_image(results[0] / "preview.png"), draw_preview(found, calibration=calibration))
+
+    succeed(pair / "left.png", pair / "right.png", "-o", tmp_path / "out", *FAST, "--fill")
+
+    np.testing.assert_array_equal(read_image(tmp_path / "out" / "preview.png"), draw_preview(found, filled=True))
 
 
 def test_the_uncertainty_follows_from_the_two_views(results: tuple[Path, Result]) -> None:

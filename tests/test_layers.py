@@ -22,7 +22,7 @@ LAYERS = (
     ("inputs", "levels", "sensor", "depth", "onnx_model"),
     ("backends", "kernel_cache"),
     ("stages",),
-    ("preview", "result"),
+    ("layout", "preview", "result"),
     ("pipelines",),
     ("fusion",),
     ("api",),

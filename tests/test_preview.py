@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scotopic.preview import as_picture, draw_junctions, draw_preview, reasons_in_words
+from scotopic.depth import Calibration
+from scotopic.preview import REASON_COLORS, as_picture, draw_junctions, draw_maps, draw_preview, reasons_in_words
 from scotopic.result import Match, Reason
 from scotopic.settings import JunctionSettings, make_settings
 from scotopic.stages.junctions.fit import Junctions
@@ -159,8 +160,85 @@ def test_the_truth_stands_beside_the_result_in_the_same_colors() -> None:
 
     picture = draw_preview(match, truth)
 
-    assert picture.shape[1] > draw_preview(match).shape[1] + 384
     assert (picture == color).all(axis=2).sum() >= 384 * 256 + 192 * 256
+
+
+def count_color(picture: NDArray[np.uint8], color: object) -> int:
+    return int((picture == np.array(color, np.uint8)).all(axis=2).sum())
+
+
+def test_the_confidence_is_a_panel_in_grays() -> None:
+    match = make_match(384, 256)
+    match.confidence[:] = np.linspace(0.2, 0.9, 384, dtype=np.float32)
+    expected = np.rint(255 * np.linspace(0.2, 0.9, 384, dtype=np.float32)).astype(np.uint8)
+
+    picture = draw_preview(match)
+
+    starts = np.lib.stride_tricks.sliding_window_view(picture[..., 1], 32, axis=1) == expected[:32]
+    y, x = np.argwhere(starts.all(axis=2))[0]
+    assert (picture[y : y + 256, x : x + 384] == expected[:, None]).all()
+
+
+def test_reasons_are_a_panel_with_a_legend_of_those_that_occur() -> None:
+    match = make_match(384, 256, channels=1)
+    match.reason[:, :100] = Reason.OCCLUDED
+    match.reason[:, 100:150] = Reason.OUT_OF_VIEW
+
+    picture = draw_preview(match)
+
+    for kind, columns in ((Reason.OK, 234), (Reason.OCCLUDED, 100), (Reason.OUT_OF_VIEW, 50)):
+        swatch = count_color(picture, REASON_COLORS[kind]) - 256 * columns
+        assert 50 < swatch < 500, kind
+    for kind in set(Reason) - {Reason.OK, Reason.OCCLUDED, Reason.OUT_OF_VIEW}:
+        assert count_color(picture, REASON_COLORS[kind]) < 50, kind
+
+
+def test_every_reason_has_a_color_of_its_own() -> None:
+    assert set(REASON_COLORS) == set(Reason)
+    assert len(set(REASON_COLORS.values())) == len(Reason)
+
+
+def test_the_depth_is_a_panel_if_there_is_a_calibration() -> None:
+    # Half the pixels at 1 m, half at 3 m, so that the bar runs from 1 - 0.02 x 2 to 3 + 0.08 x 2 m, near at its top.
+    calibration = Calibration(fx=300.0, fy=300.0, cx=0.0, cy=0.0, baseline=0.1)
+    values = np.repeat(np.float32([30, 10]), 192)
+    match = make_match(384, 256, disparity=values)
+
+    without, picture = draw_preview(match), draw_preview(match, calibration=calibration)
+
+    for share, name in ((0.08 / 1.1, "far"), (1.08 / 1.1, "near")):
+        color = TURBO[round(255 * share)]  # in the disparity panel too, where half is at each end of the range
+        added = count_color(picture, color) - count_color(without, color)
+        assert 192 * 256 <= added < 192 * 256 + 2000, name
+
+
+def test_the_filled_disparity_is_a_panel_if_asked_for() -> None:
+    kept = np.zeros((256, 384), bool)
+    kept[:, :192] = True
+    match = make_match(384, 256, 1, 15.0, kept)
+    color = TURBO[round(255 * 1.16 / 2.2)]  # in the middle of 14 to 16 px
+
+    without, picture = draw_preview(match), draw_preview(match, filled=True)
+
+    assert count_color(picture, color) - count_color(without, color) >= 384 * 256
+
+
+def test_maps_as_pictures_say_what_the_numbers_say() -> None:
+    kept = np.zeros((60, 80), bool)
+    kept[:, :40] = True
+    match = make_match(80, 60, 3, np.repeat(np.float32([5, 25]), 40), kept | (np.arange(80) > 60))
+    match.confidence[:] = 0.2
+
+    pictures = draw_maps(match)
+
+    assert set(pictures) == {"disparity_color", "confidence", "mask"}
+    assert np.array_equal(pictures["mask"], np.where(np.isfinite(match.disparity), 255, 0))
+    assert (pictures["confidence"] == 51).all()
+    colored = pictures["disparity_color"]
+    assert colored.shape == (60, 80, 3)
+    assert (colored[:, :40] == TURBO[round(255 * 0.08 / 1.1)]).all()
+    assert (colored[:, 61:] == TURBO[round(255 * 1.08 / 1.1)]).all()
+    assert colored[:, 40:61].max() < 30  # dark where there is none
 
 
 def test_nothing_is_cut_at_the_edges() -> None:

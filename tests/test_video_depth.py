@@ -17,7 +17,8 @@ from video_runs import NAMES, WIDTH, fail, listing, match_frames, report_of, suc
 from scotopic.colormap import turbo
 from scotopic.depth import Calibration, read_calibration, rectify
 from scotopic.io import read_image, read_npz, read_pfm, write_png
-from scotopic.preview import depth_ticks, draw_video_frame
+from scotopic.layout import depth_ticks
+from scotopic.preview import draw_video_frame
 
 CALIB = f"{WIDTH} 47.5 31 0.1 2.5\n"  # fx, cx, cy, baseline in m, doffs
 
@@ -65,6 +66,33 @@ def test_points_alone_and_plain_files_of_the_depth_can_be_had_and_replaced(sourc
     known = np.isfinite(disparity)
     np.testing.assert_allclose(depth[known], 0.1 * WIDTH / (disparity[known] + np.float64(2.5)), rtol=1e-6)
     assert np.isposinf(depth[~known]).all()
+
+
+def test_pictures_of_each_frame_can_be_had_in_one_color_scale(source: Path, tmp_path: Path) -> None:
+    views = source / "left", source / "right"
+    succeed(*views, "-o", tmp_path, "--calib", source / "calib.txt", "--png", "--count", 2)
+
+    kinds = (".npz", "-disparity_color.png", "-confidence.png", "-mask.png", "-depth.png")
+    assert listing(tmp_path / "frames") == {f"{number:06d}{kind}" for number in range(2) for kind in kinds}
+    for number in range(2):
+        maps = read_npz(tmp_path / f"frames/{number:06d}.npz")
+        known = np.isfinite(maps["disparity"])
+        pictures = {kind: read_image(tmp_path / f"frames/{number:06d}{kind}") for kind in kinds[1:]}
+        np.testing.assert_array_equal(pictures["-mask.png"], np.where(known, 255, 0))
+        np.testing.assert_array_equal(pictures["-confidence.png"], np.rint(255 * maps["confidence"]))
+        millimeters = 1000 * 0.1 * WIDTH / (maps["disparity"][known].astype(np.float64) + 2.5)
+        assert np.abs(pictures["-depth.png"][known] - millimeters).max() <= 0.51
+        assert (pictures["-depth.png"][~known] == 0).all()
+        # The search from 0 to 15 px spans the map with 8 % of room below and 2 % above.
+        position = (maps["disparity"][known] / 15 + 0.08) / 1.1
+        colors = pictures["-disparity_color.png"][known].astype(int)
+        assert np.abs(colors - turbo(position[None])[0]).max() <= 12  # a step of the map, where rounding differs
+
+    (tmp_path / "video.mp4").unlink()
+    (tmp_path / "report.json").unlink()
+    assert "000000-" in fail(*views, "-o", tmp_path, "--maps", "none")
+    succeed(*views, "-o", tmp_path, "--maps", "none", "--count", 1, "--overwrite")
+    assert listing(tmp_path) == {"video.mp4", "report.json"}
 
 
 def test_without_a_calibration_nothing_is_in_meters(source: Path, tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ class Levels:
 
     def apply_clipped(self, image: NDArray[np.float32]) -> NDArray[np.float32]:
         """As :meth:`apply`, with values above white at 1: for levels that a camera saturates at."""
-        return np.minimum(self.apply(image), 1).astype(np.float32)
+        clipped: NDArray[np.float32] = np.minimum(self.apply(image), 1).astype(np.float32)
+        return clipped
 
     def restore(self, image: Any) -> Any:
         """Return an image in recorded values, the inverse of :meth:`apply`."""

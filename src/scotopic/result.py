@@ -40,6 +40,9 @@ FILES = (
     "disparity.pfm",
     "disparity_all.pfm",
     "confidence.pfm",
+    "disparity_color.png",
+    "confidence.png",
+    "mask.png",
     "boundaries.png",
     "colors.png",
     "preview.png",
@@ -272,19 +275,21 @@ class Match:
             self.write_files(stage)
         return target
 
-    def write_files(self, folder: Path) -> None:
-        """Write the files of :data:`FILES` into an existing folder, one after the other."""
-        from scotopic.preview import as_picture, draw_preview
+    def write_files(self, folder: Path, preview: NDArray[np.uint8] | None = None) -> None:
+        """Write the files of :data:`FILES` into an existing folder; `preview` in place of the usual one, if given."""
+        from scotopic.preview import as_picture, draw_maps, draw_preview
 
         if is_on_gpu(self.reason):
-            self.to_numpy().write_files(folder)
+            self.to_numpy().write_files(folder, preview)
             return
         for name, values in (("disparity", self.disparity), ("disparity_all", self.disparity_all)):
             write_disparity(folder / f"{name}.pfm", values)
         write_pfm(folder / "confidence.pfm", self.confidence)
         write_png(folder / "boundaries.png", as_picture(self.left_boundaries))
         write_png(folder / "colors.png", as_picture(self.left_colors))
-        write_png(folder / "preview.png", draw_preview(self))
+        for name, picture in draw_maps(self).items():
+            write_png(folder / f"{name}.png", picture)
+        write_png(folder / "preview.png", draw_preview(self) if preview is None else preview)
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
         for name in ("completed", "pose", "pose_covariance", *FUSED_ARRAYS):
             if getattr(self, name) is not None:

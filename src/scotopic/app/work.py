@@ -17,14 +17,23 @@ from numpy.typing import NDArray
 from scotopic.api import match
 from scotopic.app.inputs import SIDES, Request, describe_calibration, find_calibration, prepare_pair
 from scotopic.app.session import Job, Limits, Outcome, Session
-from scotopic.colormap import NO_VALUE, Color, Rgb, as_rgb, color_scale, colorize, dim_gray
+from scotopic.colormap import Color, Rgb, as_rgb, color_scale, colorize, dim_gray
 from scotopic.depth import Calibration, PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, PairWarning, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.images import encoded
 from scotopic.pipelines import stages_of
-from scotopic.preview import as_picture, draw_point_colors, draw_preview, draw_structure, match_colors, reasons_in_words
+from scotopic.preview import (
+    REASON_COLORS,
+    as_picture,
+    draw_point_colors,
+    draw_preview,
+    draw_reasons,
+    draw_structure,
+    match_colors,
+    reasons_in_words,
+)
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, make_settings
@@ -38,18 +47,19 @@ MOST_POINTS = 60_000  #: sent to the browser; the PLY file has all
 LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
 _ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
 
-#: What each reason is called, and its color: those that a visitor can do something about are the bright ones.
-REASONS: dict[Reason, tuple[str, Color]] = {
-    Reason.OK: ("has a disparity", (68, 145, 108)),
-    Reason.NO_STRUCTURE: ("no structure seen here", (48, 52, 62)),
-    Reason.LEFT_RIGHT: ("the two views disagree", (196, 98, 68)),
-    Reason.OUT_OF_VIEW: ("out of the other view", (104, 116, 190)),
-    Reason.NO_STRUCTURE_RIGHT: ("no structure in the right view", (92, 84, 110)),
-    Reason.AMBIGUOUS: ("not sure enough", (206, 172, 78)),
-    Reason.OCCLUDED: ("hidden from the other view", (142, 78, 148)),
-    Reason.SATURATED: ("too bright to tell", (232, 224, 200)),
-    Reason.MASKED: ("masked in the input", (120, 120, 120)),
+_REASON_WORDS = {
+    Reason.OK: "has a disparity",
+    Reason.NO_STRUCTURE: "no structure seen here",
+    Reason.LEFT_RIGHT: "the two views disagree",
+    Reason.OUT_OF_VIEW: "out of the other view",
+    Reason.NO_STRUCTURE_RIGHT: "no structure in the right view",
+    Reason.AMBIGUOUS: "not sure enough",
+    Reason.OCCLUDED: "hidden from the other view",
+    Reason.SATURATED: "too bright to tell",
+    Reason.MASKED: "masked in the input",
 }
+#: What each reason is called, and its color.
+REASONS: dict[Reason, tuple[str, Color]] = {kind: (words, REASON_COLORS[kind]) for kind, words in _REASON_WORDS.items()}
 
 
 def error_message(error: BaseException) -> str:
@@ -180,7 +190,7 @@ def draw(session: Session, kind: str) -> Rgb:
         "image": lambda: as_rgb(as_picture(shown.left_image)),
         "structure": lambda: as_rgb(draw_structure(shown)),
         "confidence": lambda: confidence_picture(shown.confidence, shown.mask),
-        "reason": lambda: reason_picture(shown.reason),
+        "reason": lambda: draw_reasons(shown.reason),
         "bar": lambda: color_scale(256),
     }
     if kind not in drawers:
@@ -252,14 +262,6 @@ def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]
     colored = np.asarray(cv2.applyColorMap(index, cv2.COLORMAP_VIRIDIS)[..., ::-1], np.uint8)
     gray = as_rgb((28 + 0.35 * index.astype(np.float32)).round().astype(np.uint8))
     return np.where(kept[..., None], colored, gray)
-
-
-def reason_picture(reason: NDArray[np.uint8]) -> Rgb:
-    """Draw why each pixel has a disparity or none, in the colors of :data:`REASONS`."""
-    colors = np.full((256, 3), NO_VALUE, np.uint8)
-    for kind, (_, color) in REASONS.items():
-        colors[int(kind)] = color
-    return np.asarray(colors[reason])
 
 
 def as_png(picture: NDArray[np.uint8], *, enlarge: bool = True) -> bytes:

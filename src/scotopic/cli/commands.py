@@ -177,8 +177,7 @@ def demo(
             scores = [score(result.disparity, scene.disparity_left, window) for window in (19, 1)]
             found = [score_as_dict(each) for each in scores]
         with display.stage("saving"), replaced_files(folder, listed_files(folder)) as stage:
-            result.write_files(stage)
-            write_png(stage / "preview.png", draw_preview(result, truth=scene.disparity_left))
+            result.write_files(stage, draw_preview(result, truth=scene.disparity_left))
             save_pair(stage, *noisy)
             write_pfm(stage / "truth.pfm", scene.disparity_left)
             write_json(stage / "scores.json", {"scores": found})

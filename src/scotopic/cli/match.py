@@ -24,10 +24,18 @@ from scotopic.cli.console import (
 from scotopic.depth import check_rectified
 from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.inputs import check_pair
-from scotopic.io import atomic_path, claim_file, image_title, replaced_files, write_disparity, write_submission
+from scotopic.io import (
+    atomic_path,
+    claim_file,
+    image_title,
+    replaced_files,
+    write_depth_png,
+    write_disparity,
+    write_submission,
+)
 from scotopic.io.disparity import submission_files
 from scotopic.levels import find_levels
-from scotopic.preview import reasons_in_words
+from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.result import FILES, Match, listed_files
 from scotopic.sensor import read_recording
 from scotopic.settings import Settings
@@ -40,7 +48,7 @@ FORMATS = {
     "npz": ("disparity.npz",),
     "middlebury": submission_files(METHOD),
 }
-DEPTH_FILES = ("depth.pfm", "depth_uncertainty.pfm")
+DEPTH_FILES = ("depth.pfm", "depth_uncertainty.pfm", "depth.png")
 FILLED_FILE, POINTS_FILE = "filled.pfm", "points.ply"
 
 
@@ -130,7 +138,7 @@ def match(
                     nullcontext() if points_inside or points_path is None else atomic_path(points_path) as aside,
                     replaced_files(folder, earlier) as stage,
                 ):
-                    result.write_files(stage)
+                    result.write_files(stage, draw_preview(result, calibration=cameras.calibration, filled=is_filled))
                     _save_formats(stage, result, formats)
                     if is_filled:
                         write_disparity(stage / FILLED_FILE, result.filled)
@@ -182,6 +190,7 @@ def _save_depth(
         return []
     for name, values in maps.items():
         write_disparity(folder / f"{name}.pfm", values)  # infinite where there is none
+    write_depth_png(folder / "depth.png", maps["depth"])
     known = maps["depth"][np.isfinite(maps["depth"])]
     text = [f"depth {known.min():.3g} to {known.max():.3g} m, median {np.median(known):.3g} m"] if known.size else []
     if points_at is not None:

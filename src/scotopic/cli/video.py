@@ -20,10 +20,9 @@ from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read
 from scotopic.depth.rectification import PairCheck, check_rectified
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
-from scotopic.io import as_image
+from scotopic.io import as_image, write_depth_png, write_png
 from scotopic.io.frames import (
     MAP_KINDS,
-    POINTS_ENDING,
     Frame,
     StereoFrames,
     frame_map_files,
@@ -33,7 +32,7 @@ from scotopic.io.frames import (
 from scotopic.io.replacement import Replacement
 from scotopic.io.video import VideoWriter, video_file
 from scotopic.levels import Levels, given_levels
-from scotopic.preview import draw_video_frame, searched_colors
+from scotopic.preview import draw_maps, draw_video_frame, searched_colors, searched_range
 from scotopic.result import Match
 from scotopic.warmup import warm_up
 
@@ -68,6 +67,13 @@ def video(
     ply: Annotated[
         bool, typer.Option("--ply", help="Also write the colored points of each frame as PLY; needs --calib.")
     ] = False,
+    png: Annotated[
+        bool,
+        typer.Option(
+            "--png",
+            help="Also write pictures of each frame: disparity in color, confidence, mask; depth in mm with --calib.",
+        ),
+    ] = False,
     white: Annotated[float | None, typer.Option(help="Stored value that becomes white.")] = None,
     black: options.Black = None,
     bits: options.Bits = None,
@@ -87,13 +93,14 @@ def video(
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     check_options(calib, {"--ply": ply, "--rectify": rectify_first, "--unit": unit is not None})
     resolve_device(device)
-    has_frames, inputs = maps != "none" or ply, [left, right, *calib]
+    kinds = FrameFiles(maps, png, ply)
+    inputs = [left, right, *calib]
     console.refuse_inputs(out / FRAMES, inputs)
     with (
         console.results_folder(out, VIDEO_FILES, overwrite, inputs=inputs) as folder,
         # Maps of an earlier run may be there only if they are to be replaced.
         console.results_folder(folder / FRAMES, earlier, overwrite, inputs=inputs)
-        if (earlier := frame_map_files(folder / FRAMES)) or has_frames
+        if (earlier := frame_map_files(folder / FRAMES)) or kinds.any
         else nullcontext(),
         console.limited_threads(threads),
         ExitStack() as opened,
@@ -113,7 +120,7 @@ def video(
         if not quiet:
             print_warnings(checked, rectify_first)
         rate, rate_source = _choose_rate(fps, pairs, quiet)
-        results = _Results(folder, maps, ply, pairs, views, matcher, rate_source, checked)
+        results = _Results(folder, kinds, pairs, views, matcher, rate_source, checked)
         with (
             results.reported(quiet),
             video_file(results.place / "video.mp4", rate) as film,
@@ -128,6 +135,34 @@ def video(
     done = f"{results.count} pairs, {results.rate:.3g} per second; coverage {100 * report['mean_coverage']:.1f} %"
     text = [done, f"results in {folder}, see {folder / film.path.name}"]
     console.print_result({**report, "folder": str(folder)}, text, quiet, as_json)
+
+
+@dataclass(frozen=True)
+class FrameFiles:
+    """Which files are written of each frame: maps of a kind, pictures, points."""
+
+    maps: str
+    png: bool
+    ply: bool
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return self.maps != "none" or self.png or self.ply
+
+    def write(self, folder: Path, number: int, match: Match, cameras: Cameras) -> None:
+        """Write the files of a frame."""
+        depth = cameras.depth_maps(match)
+        if self.maps != "none":
+            write_frame_maps(folder, number, self.maps, match.disparity, match.confidence, match.reason, **depth)
+        if self.png:
+            ends = searched_range(match.settings.matching)  # one color scale for all frames, that of the video
+            for name, picture in draw_maps(match, ends).items():
+                write_png(folder / f"{number:06d}-{name}.png", picture)
+            if depth:
+                write_depth_png(folder / f"{number:06d}-depth.png", depth["depth"])
+        if self.ply:
+            cameras.write_points(folder / f"{number:06d}-points.ply", match)
 
 
 @dataclass(frozen=True)
@@ -165,21 +200,20 @@ class _Results:
     def __init__(
         self,
         folder: Path,
-        maps: str,
-        ply: bool,
+        kinds: FrameFiles,
         pairs: StereoFrames,
         views: Views,
         matcher: Matcher,
         rate_source: str,
         checked: PairCheck,
     ) -> None:
-        self._folder, self._maps, self._ply, self._pairs, self._views = folder, maps, ply, pairs, views
+        self._folder, self._kinds, self._pairs, self._views = folder, kinds, pairs, views
         self._matcher, self._rate_source, self._checked = matcher, rate_source, checked
         self._earlier = [name for name in VIDEO_FILES if os.path.lexists(folder / name)]
         self._earlier += [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)]
         self._replacement = Replacement(folder) if self._earlier else None
         self.place = folder if self._replacement is None else self._replacement.stage
-        if self._replacement is not None and (maps != "none" or ply):
+        if self._replacement is not None and kinds.any:
             (self.place / FRAMES).mkdir()
         self._savers = ThreadPoolExecutor(_SAVERS, "scotopic-maps")  # compressing takes longer than matching on a GPU
         self._pending: deque[tuple[dict[str, Any], Future[None]]] = deque()
@@ -210,20 +244,12 @@ class _Results:
             "mean_confidence_kept": float(kept.mean()) if kept.size else None,
             "seconds": sum(match.timings.values()),
         }
-        self._pending.append((record, self._savers.submit(self._save, number, match)))
+        saving = self._savers.submit(self._kinds.write, self.place / FRAMES, number, match, self._views.cameras)
+        self._pending.append((record, saving))
         self._wait_for_savers(2 * _SAVERS)
         assert self.film is not None
         self.film.write(draw_video_frame(match, number, self._views.cameras.calibration))
         self._times.append(time.perf_counter())
-
-    def _save(self, number: int, match: Match) -> None:
-        """Write the maps and the points of a frame."""
-        place, cameras = self.place / FRAMES, self._views.cameras
-        if self._maps != "none":
-            maps = match.disparity, match.confidence, match.reason
-            write_frame_maps(place, number, self._maps, *maps, **cameras.depth_maps(match))
-        if self._ply:
-            cameras.write_points(place / f"{number:06d}{POINTS_ENDING}", match)
 
     @contextmanager
     def reported(self, quiet: bool) -> Iterator[None]:
@@ -298,8 +324,9 @@ class _Results:
                 "fps": self.film.fps,
                 "colors_px": searched_colors(settings.matching),
             },
-            "maps": self._maps,
-            "points": self._ply,
+            "maps": self._kinds.maps,
+            "pictures": self._kinds.png,
+            "points": self._kinds.ply,
             "seconds": self._times[-1] - self._times[0],
             "pairs_per_second": self.rate,
             "mean_coverage": sum(coverage) / max(len(coverage), 1),

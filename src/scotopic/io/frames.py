@@ -30,9 +30,11 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
 
-POINTS_ENDING = "-points.ply"  #: after the number of a frame, of the file of its points
 
-_MAP_NAME = re.compile(r"\d{6,}(\.npz|-(disparity|confidence|depth|depth_uncertainty)\.pfm|-reason\.png|-points\.ply)")
+_MAP_NAME = re.compile(
+    r"\d{6,}(\.npz|-(disparity|confidence|depth|depth_uncertainty)\.pfm|-points\.ply"
+    r"|-(reason|disparity_color|confidence|mask|depth)\.png)"
+)
 
 
 class FrameFolder:
@@ -198,7 +200,7 @@ def write_frame_maps(
 
 
 def frame_map_files(folder: Path) -> list[str]:
-    """Return the names of the files of frames in a folder, maps and points, in order."""
+    """Return the names of the files of frames in a folder, maps, pictures and points, in order."""
     if not os.path.isdir(folder):
         return []
     return sorted(path.name for path in folder.iterdir() if _MAP_NAME.fullmatch(path.name))

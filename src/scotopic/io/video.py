@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,12 +211,13 @@ class VideoWriter:
             self._container = av.open(str(temporary), "w", format="mp4", options=_CONTAINER_OPTIONS)
             try:
                 rate = Fraction(fps).limit_denominator(1001)  # 30000 / 1001 is the rate of American television
-                self._stream: Any = self._container.add_stream(_ENCODER, rate=rate, options=_ENCODER_OPTIONS)
+                stream = self._container.add_stream(_ENCODER, rate=rate, options=_ENCODER_OPTIONS)
             except ValueError as error:
                 raise OutputError(
                     f"This PyAV has no encoder {_ENCODER}, which the video needs. Install PyAV from PyPI: pip install "
                     "--force-reinstall av."
                 ) from error
+        self._stream = cast(Any, stream)  # to the types it could be one of sound
         self._stream.pix_fmt = "yuv420p"  # the one that all players have
         context = self._stream.codec_context
         context.color_primaries = context.color_trc = context.colorspace = _BT709
