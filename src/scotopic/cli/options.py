@@ -69,6 +69,13 @@ Black = Annotated[float | None, typer.Option(help="Stored value of an image that
 Bits = Annotated[
     int | None, typer.Option(help="Bits that the camera uses, such as 12 in a file of 16; estimated by default.")
 ]
+HotPixels = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="FILE",
+        help="Hot pixels of the camera, PNG or .npy, not 0 where hot: interpolated. Twice if the two cameras differ.",
+    ),
+]
 
 
 def read_settings(preset: str, assignments: Sequence[str], **options: object) -> Settings:

@@ -38,6 +38,7 @@ def read_bit_planes(
     first: int = 0,
     planes: int | None = None,
     bit_order: str = "big",
+    hot_pixels: Any = None,
 ) -> Recording:
     """Read bit planes as one image.
 
@@ -59,6 +60,9 @@ def read_bit_planes(
         Read this many planes, from this one on; by default all.
     bit_order
         ``"big"``: the leftmost pixel is the highest bit of its byte; ``"little"``: the lowest.
+    hot_pixels
+        Which pixels are hot: an array ``(H, W)``, not 0 where they are, or its file (``.npy``, PNG, ...). They are
+        interpolated, and large clusters masked (:meth:`Recording.without_hot_pixels`).
 
     Returns
     -------
@@ -97,7 +101,8 @@ def read_bit_planes(
             "linearized": "from the binary response",
             "above_white_percent": 100 * float((level > 1).mean()),
         }
-    return Recording(image.astype(np.float32).reshape(*image.shape[:2], -1), None, assumed)
+    recording = Recording(image.astype(np.float32).reshape(*image.shape[:2], -1), None, assumed)
+    return recording.without_hot_pixels(hot_pixels)
 
 
 def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.bool_]]:
