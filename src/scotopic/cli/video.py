@@ -47,7 +47,7 @@ _LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal 
 
 
 def video(
-    left: Annotated[Path, typer.Argument(metavar="LEFT", help="Left video, or a folder of its frames; rectified.")],
+    left: Annotated[Path, typer.Argument(metavar="LEFT", help="Left video, folder of frames or BAG:TOPIC; rectified.")],
     right: Annotated[Path, typer.Argument(metavar="RIGHT", help="Right one, with as many frames of the same size.")],
     out: options.Out,
     preset: options.Preset = "best",
@@ -145,12 +145,12 @@ class Views:
             )
         return self.cameras.rectify(left, right)
 
-    def assumptions(self) -> list[str]:
-        """Return what was taken for granted about the frames, in words."""
+    def assumptions(self, pairing: str) -> list[str]:
+        """Return what was taken for granted about the frames and how they were paired, in words."""
         given = "the views are rectified" if self.cameras.rectifier is None else "the calibration is of these views"
         scale = "the format's full scale" if self.levels is None else "the levels given"
         return [
-            f"{given}, and frames with the same number were taken at the same time",
+            f"{given}, and {pairing}",
             f"values as recorded, over {scale}; no linearization, no rotation by metadata",
         ]
 
@@ -281,7 +281,7 @@ class _Results:
             "device": self._matcher.device,
             "settings": settings.as_dict(),
             "assumed": [
-                *self._views.assumptions(),
+                *self._views.assumptions(pairs.pairing),
                 f"{self.film.fps:g} frames per second: {self._rate_source}",
             ],
             "levels": None if self._views.levels is None else self._views.levels.as_dict(),
