@@ -216,7 +216,8 @@ def pair_by_time(left: BagTopic, right: BagTopic) -> None:
         first += later <= tolerance
         second += later >= -tolerance
     if not pairs:
-        nearest = np.abs(np.subtract.outer(np.float64(left.stamps), np.float64(right.stamps))[:1000, :1000]).min() / 1e6
+        times = [np.array(view.stamps[:1000], np.float64) for view in (left, right)]
+        nearest = np.abs(np.subtract.outer(*times)).min() / 1e6
         raise InputError(
             f"No two frames of {left.title} and {right.title} were taken within {tolerance / 1e6:.3g} ms; the nearest "
             f"are {nearest:.3g} ms apart. Check that the topics are of one rig, and that its cameras are synchronized."

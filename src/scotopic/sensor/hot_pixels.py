@@ -46,9 +46,9 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
                 values = np.load(source, mmap_mode="r", allow_pickle=False)
         else:
             values = read_image(source)
-    found = np.asarray(values)
+    found: NDArray[Any] = np.asarray(values)
     if found.ndim == 3 and found.shape[2] in (1, 3):  # a mask saved as a picture
-        found = found.any(axis=2)
+        found = np.asarray(found.any(axis=2))
     if found.dtype.kind not in "buif" or found.shape != shape:
         raise InputError(
             f"{title} has shape {found.shape} and type {found.dtype}. The images are {shape[0]} x {shape[1]} (H x W); "
