@@ -13,9 +13,10 @@ import pytest
 from command_line import FAST, run, succeed
 from stereo_bags import BASELINE, FOCAL, FORMATS, LEFT, RIGHT, START, camera_info, folder_of, write_bag
 
-from scotopic.depth import calibration_from_camera_info
+from scotopic.depth import calibration_from_camera_info, read_calibration
 from scotopic.errors import InputError, ScotopicError
-from scotopic.io.bags import BagTopic, camera_info_topic, split_topic
+from scotopic.io import write_png
+from scotopic.io.bags import BagTopic, camera_info_paths, camera_info_topic, split_topic
 from scotopic.io.frames import open_frames, open_pairs
 
 SIZE = (48, 80)
@@ -117,11 +118,43 @@ def test_camera_info_beside_the_images_is_the_calibration(tmp_path: Path, suffix
     assert found.rig is not None
 
 
+@pytest.mark.parametrize("suffix", ["bag", "mcap"])
+def test_a_calibration_can_be_read_from_topics_of_a_bag(tmp_path: Path, suffix: str) -> None:
+    path = write_bag(tmp_path / f"drive.{suffix}", (frames(1), frames(1)))
+    topics = [Path(f"{path}:/stereo/{side}/camera_info") for side in ("left", "right")]
+
+    found = read_calibration(*topics)
+
+    assert (found.fx, found.baseline) == (FOCAL, pytest.approx(BASELINE))
+    assert str(topics[0]) in found.source
+    assert camera_info_paths(*views(path)) == topics
+    with pytest.raises(InputError, match="one camera of a pair"):
+        read_calibration(topics[0])
+    with pytest.raises(InputError, match="always in m"):
+        read_calibration(*topics, unit="mm")
+    with pytest.raises(InputError, match="It has /stereo/left/camera_info"):
+        read_calibration(Path(f"{path}:/nothing"), topics[1])
+
+
+def test_the_match_command_takes_the_calibration_of_a_bag(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "drive.mcap", (frames(1), frames(1)))
+    for name, image in (("left", frames(1)[0]), ("right", frames(1, 1)[0])):
+        write_png(tmp_path / f"{name}.png", image)
+    calib = [text for side in ("left", "right") for text in ("--calib", f"{path}:/stereo/{side}/camera_info")]
+
+    succeed("match", tmp_path / "left.png", tmp_path / "right.png", "-o", tmp_path / "out", *FAST, *calib)
+
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["calibration"]["baseline_m"] == pytest.approx(BASELINE)
+
+
 def test_without_camera_info_there_is_no_calibration(tmp_path: Path) -> None:
     path = write_bag(tmp_path / "drive.mcap", (frames(1), frames(1)), with_cameras=False)
 
     with open_pairs(*views(path)) as pairs:
         assert pairs.camera_infos is None
+    assert camera_info_paths(*views(path)) == []
+    assert camera_info_paths(tmp_path / "left.mp4", tmp_path / "right.mp4") == []
 
 
 def test_binning_and_region_of_interest_are_in_the_calibration() -> None:

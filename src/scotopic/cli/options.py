@@ -38,7 +38,7 @@ Calib = Annotated[
     typer.Option(
         metavar="FILE",
         help="Calibration: Middlebury calib.txt, OpenCV YAML or XML, KITTI, or 'fx cx cy baseline doffs'; adds depth. "
-        "Twice for the left and right camera_info of ROS.",
+        "Twice for the left and right camera_info of ROS, as files or BAG:TOPIC.",
     ),
 ]
 Unit = Annotated[

@@ -8,6 +8,7 @@ the file, and compressed parts may not take more memory than any other input.
 import os
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -82,9 +83,9 @@ class BagTopic:
         self._bag, self._reader = bag, _open_reader(bag)
         try:
             self._connections = self._find(topic)
-            self._is_ros2 = bag.suffix.lower() != ".bag"
+            self._is_ros2 = _is_ros2(bag)
             self.stamps = self._read_stamps()
-            self.camera_info = self._read_camera_info(camera_info_topic(topic))
+            self.camera_info = _first_camera_info(bag, self._reader, camera_info_topic(topic))
         except BaseException:
             self.close()
             raise
@@ -115,7 +116,7 @@ class BagTopic:
                 continue
             title = f"frame {number} of {self.title}"
             with reading(title, "an image message", _ADVICE):
-                frame = image_from_message(self._decode(raw, kind), title)
+                frame = image_from_message(_decode(raw, kind, self._is_ros2), title)
                 if frame.dtype.kind == "f":
                     as_image(frame, title)  # raises if values are not finite or not scaled
             yield frame
@@ -145,10 +146,6 @@ class BagTopic:
             for connection, time, raw in self._reader.messages(connections=connections):
                 yield raw, connection.msgtype, time
 
-    def _decode(self, raw: bytes, kind: str) -> Any:
-        store = _types(self._is_ros2)
-        return store.deserialize_cdr(raw, kind) if self._is_ros2 else store.deserialize_ros1(raw, kind)
-
     def _read_stamps(self) -> list[int]:
         written, recorded = [], []
         for raw, _, time in self._messages(self._connections):
@@ -159,13 +156,53 @@ class BagTopic:
         grows = all(first < second for first, second in pairwise(written))
         return written if grows and written[0] > 0 else recorded
 
-    def _read_camera_info(self, topic: str) -> Any:
-        found = [each for each in self._reader.connections if (each.topic, each.msgtype) == (topic, CAMERA_TYPE)]
-        raw = next((raw for raw, _, _ in self._messages(found)), None) if found else None
-        if raw is None:
-            return None
-        with reading(f"{self._bag}:{topic}", "a camera_info message", _ADVICE):
-            return self._decode(raw, CAMERA_TYPE)
+
+def read_camera_info(bag: Path, topic: str) -> Any:
+    """Return the first message of a ``camera_info`` topic of a bag; raise :class:`InputError` if there is none."""
+    with closing(_open_reader(bag)) as reader:
+        found = _first_camera_info(bag, reader, topic)
+        if found is None:
+            known = sorted({str(each.topic) for each in reader.connections if each.msgtype == CAMERA_TYPE})
+            has = f"It has {', '.join(known)}." if known else "It has no calibration at all."
+            raise InputError(f"{str(bag)!r} has no camera_info in {topic[:200]!r}. {has}")
+    return found
+
+
+def camera_info_paths(left: Path, right: Path) -> list[Path]:
+    """Return ``BAG:TOPIC`` of the calibrations beside two image topics, for ``read_calibration``.
+
+    Nothing if the two are not topics of bags, or not both have a calibration.
+    """
+    paths = []
+    for view in (left, right):
+        named = split_topic(view)
+        if named is None:
+            return []
+        topic = camera_info_topic(named[1])
+        with closing(_open_reader(named[0])) as reader:
+            info = _first_camera_info(named[0], reader, topic)
+        if info is None or not np.any(info.p if hasattr(info, "p") else info.P):  # zeros: not calibrated
+            return []
+        paths.append(Path(f"{named[0]}:{topic}"))
+    return paths
+
+
+def _first_camera_info(bag: Path, reader: Any, topic: str) -> Any:
+    connections = [each for each in reader.connections if (each.topic, each.msgtype) == (topic, CAMERA_TYPE)]
+    if not connections:
+        return None
+    with reading(f"{bag}:{topic}", "a camera_info message", _ADVICE):
+        first = next(reader.messages(connections=connections), None)
+        return None if first is None else _decode(first[2], CAMERA_TYPE, _is_ros2(bag))
+
+
+def _decode(raw: bytes, kind: str, is_ros2: bool) -> Any:
+    store = _types(is_ros2)
+    return store.deserialize_cdr(raw, kind) if is_ros2 else store.deserialize_ros1(raw, kind)
+
+
+def _is_ros2(bag: Path) -> bool:
+    return bag.suffix.lower() != ".bag"
 
 
 def _header_stamp(raw: bytes, is_ros2: bool) -> int:
@@ -246,7 +283,7 @@ def _open_reader(bag: Path) -> Any:
                 plain_file_size(path, "a bag")  # no pipe, which nobody writes to
     elif plain_file_size(bag, "a bag") == 0:
         raise InputError(f"{str(bag)!r} is empty. {_ADVICE}")
-    kind = rosbags.Reader1 if bag.suffix.lower() == ".bag" else rosbags.Reader2
+    kind = rosbags.Reader2 if _is_ros2(bag) else rosbags.Reader1
     with reading(bag, "a bag", _ADVICE):
         reader = kind(bag)
         reader.open()
