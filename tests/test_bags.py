@@ -293,8 +293,28 @@ def test_the_video_command_takes_topics_of_a_bag(tmp_path: Path, suffix: str) ->
     assert report["pairs"] == 2
     assert report["frames"][1]["left"] == "1700000000.100000000"
     assert "2 pairs of 2 left and 2 right frames, by their times" in report["assumed"][0]
+    assert report["calibration"]["baseline_m"] == pytest.approx(BASELINE)
+    assert f"{path}:/stereo/left/camera_info" in report["calibration"]["source"]
     with np.load(tmp_path / "out" / "frames" / "000001.npz") as maps:
+        known = np.isfinite(maps["disparity"])
+        # Z = f B / d, by the camera_info beside the images
+        np.testing.assert_allclose(maps["depth"][known], FOCAL * BASELINE / maps["disparity"][known], rtol=1e-5)
         assert np.nanmedian(maps["disparity"]) == pytest.approx(4, abs=1.5)  # the image is tiny
+
+
+def test_cameras_of_a_bag_that_are_no_pair_are_a_warning_and_no_depth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stereo_bags.BASELINE", 0.0)  # each camera calibrated alone
+    path = write_bag(tmp_path / "drive.mcap", (frames(1), frames(1, 1)))
+
+    result = succeed("video", *views(path), "-o", tmp_path / "out", *FAST, "--device", "cpu")
+
+    assert "no depth" in result.output
+    assert "calibration" not in json.loads((tmp_path / "out" / "report.json").read_text())
+    refused = run("video", *views(path), "-o", tmp_path / "other", *FAST, "--ply")
+    assert refused.exit_code == 2
+    assert "--ply needs a calibration" in refused.output
 
 
 def test_the_video_command_says_what_is_wrong_with_a_bag(tmp_path: Path) -> None:

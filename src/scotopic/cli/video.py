@@ -1,4 +1,4 @@
-"""``scotopic video``: two videos or two folders of frames, matched pair by pair while they are read."""
+"""``scotopic video``: two videos, folders of frames or topics of a bag, matched pair by pair while they are read."""
 
 import os
 import time
@@ -16,7 +16,7 @@ import typer
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options
-from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read_cameras
+from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings, read_cameras
 from scotopic.depth.rectification import PairCheck, check_rectified
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
@@ -85,6 +85,7 @@ def video(
     if maps not in MAP_KINDS:
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    calib = calib or find_calibration(left, right, quiet)
     check_options(calib, {"--ply": ply, "--rectify": rectify_first, "--unit": unit is not None})
     resolve_device(device)
     has_frames, inputs = maps != "none" or ply, [left, right, *calib]

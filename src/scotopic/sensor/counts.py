@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory
+from scotopic.sensor.array_file import load_array
 from scotopic.sensor.model import Sensor
-from scotopic.sensor.recording import Recording, load_array
+from scotopic.sensor.recording import Recording
 
 
 def common_white(*views: ArrayLike, share: float = 0.99) -> float:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io import read_image
-from scotopic.io.input_file import plain_file_size, reading
 from scotopic.io.masks import Mask, fill_masked
+from scotopic.sensor.array_file import load_array
 
 REACH = 2.0  #: px; a hot pixel that has no good one within this distance is masked
 
@@ -36,17 +36,11 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
     InputError
         The file cannot be read, or is not a mask of this size.
     """
-    title = "The array of hot pixels"
-    values = source
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".npy":
+        found: NDArray[Any] = read_image(source)
         title = f"The file of hot pixels {os.fspath(source)!r}"
-        if Path(source).suffix.lower() == ".npy":
-            plain_file_size(source, "an .npy file")
-            with reading(source, "an .npy file of hot pixels", "Save the mask with numpy.save."):
-                values = np.load(source, mmap_mode="r", allow_pickle=False)
-        else:
-            values = read_image(source)
-    found: NDArray[Any] = np.asarray(values)
+    else:
+        found, title = load_array(source, "hot pixels")
     if found.ndim == 3 and found.shape[2] in (1, 3):  # a mask saved as a picture
         found = np.asarray(found.any(axis=2))
     if found.dtype.kind not in "buif" or found.shape != shape:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
 from scotopic.io.images import RAW_SUFFIXES
-from scotopic.io.input_file import plain_file_size, reading
 from scotopic.io.masks import Mask
 from scotopic.levels import given_levels
 from scotopic.sensor.hot_pixels import fill_hot_pixels, read_hot_pixels
@@ -206,22 +205,3 @@ def read_recording(
         return read_counts(path, white, hot_pixels=hot_pixels)
     picture = read_picture(path, response=response, black=black, white=white, bits=bits)
     return picture.without_hot_pixels(hot_pixels)
-
-
-def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
-    """Return the array that `source` is or that its ``.npy`` file holds, and how to call it in error messages.
-
-    The file is mapped, not read: it may be larger than memory. Pickled objects are refused.
-    """
-    if not isinstance(source, str | os.PathLike):
-        if np.ma.is_masked(source):
-            raise InputError(f"The array of {what} is masked. Pass it without its mask, and the mask as hot_pixels.")
-        return np.asarray(source), f"The array of {what}"
-    title = f"The file of {what} {os.fspath(source)!r}"
-    plain_file_size(source, "an .npy file")
-    with reading(source, f"an .npy file of {what}", "Save it with numpy.save."):
-        found = np.load(source, mmap_mode="r", allow_pickle=False)
-    if not isinstance(found, np.ndarray):
-        found.close()
-        raise InputError(f"{title} is an archive of several arrays. Save the one array with numpy.save.")
-    return found, title

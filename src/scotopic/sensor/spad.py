@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory, plain_file_size
+from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import check_white
-from scotopic.sensor.recording import Recording, load_array
+from scotopic.sensor.recording import Recording
 
 Floats = NDArray[np.float64]
 
