@@ -1,4 +1,4 @@
-"""The ROS message, field by field as ``stereo_msgs/DisparityImage`` defines it."""
+"""The ROS messages, field by field as ``stereo_msgs/DisparityImage`` and REP 118 define them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from made_match import made_match
 
 from scotopic.errors import SettingsError
-from scotopic.interop import disparity_image
+from scotopic.interop import confidence_image, depth_image, disparity_image
 
 NOWHERE = np.nan
 DISPARITY = np.array([[4.0, NOWHERE, 7.25], [NOWHERE, 10.5, 32.0]])
@@ -100,3 +100,44 @@ def test_numbers_stand_in_for_an_object_and_go_before_its_own() -> None:
 def test_a_calibration_that_lacks_something_is_refused_by_its_name(numbers: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         disparity_image(made_match(DISPARITY), **numbers)
+
+
+def test_the_stamp_of_a_message_is_kept_to_the_nanosecond() -> None:
+    stamp = SimpleNamespace(sec=1_700_000_000, nanosec=123_456_789)  # a float of seconds would be off by 100 ns
+
+    for message in (
+        disparity_image(made_match(DISPARITY), RIG, stamp=stamp),
+        depth_image(made_match(DISPARITY), RIG, stamp=stamp),
+        confidence_image(made_match(DISPARITY), stamp=stamp),
+    ):
+        assert message["header"]["stamp"] == {"sec": 1_700_000_000, "nanosec": 123_456_789}
+
+
+def test_depth_is_meters_or_millimeters_as_rep_118_says() -> None:
+    match = made_match(np.array([[4.0, NOWHERE, -3.4]]), min_disparity=-8)
+    expected = 500 * 0.12 / (4 + 3.5)  # Z = fx B / (d + doffs)
+
+    meters, millimeters = (depth_image(match, RIG, encoding=encoding) for encoding in ("32FC1", "16UC1"))
+
+    first = np.frombuffer(meters["data"], "<f4")
+    np.testing.assert_allclose(first, [expected, np.nan, 60 / 0.1], rtol=1e-5)
+    second = np.frombuffer(millimeters["data"], "<u2")
+    assert second.tolist() == [round(1000 * expected), 0, 0]  # 600 m do not fit into 16 bits of millimeters
+    assert (meters["encoding"], meters["step"], millimeters["encoding"], millimeters["step"]) == (
+        "32FC1",
+        12,
+        "16UC1",
+        6,
+    )
+    with pytest.raises(SettingsError, match="8UC1"):
+        depth_image(match, RIG, encoding="8UC1")
+
+
+def test_confidence_is_an_image_of_its_own() -> None:
+    match = made_match(DISPARITY)
+
+    message = confidence_image(match, frame_id="left_optical", stamp=1.5)
+
+    np.testing.assert_array_equal(np.frombuffer(message["data"], "<f4").reshape(2, 3), match.confidence)
+    assert (message["encoding"], message["height"], message["width"], message["step"]) == ("32FC1", 2, 3, 12)
+    assert message["header"]["frame_id"] == "left_optical"

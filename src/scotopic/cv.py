@@ -38,7 +38,7 @@ from scotopic.api import match
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
-from scotopic.io.masks import Mask, pixel_mask
+from scotopic.io.masks import pixel_mask, with_mask
 from scotopic.result import Match
 from scotopic.settings import PRESETS, JunctionMatchingSettings, make_settings
 
@@ -161,7 +161,7 @@ class StereoScotopic:
             settings = dict(self._settings)
             if given["disp12MaxDiff"] > 0 and self._has_left_right_limit:
                 settings["left_right_threshold"] = given["disp12MaxDiff"]
-            pair = _with_mask(views[0], masks[0]), _with_mask(views[1], masks[1])
+            pair = with_mask(views[0], masks[0]), with_mask(views[1], masks[1])
             found = match(*pair, self._preset, self._device, min_disparity=first, max_disparity=last, **settings)
             self._match = found.to_numpy()
             kept = self._match.mask
@@ -221,10 +221,6 @@ class StereoScotopic:
             self._warned.update(named)
             where = f"in StereoScotopic with preset {self._preset!r}"
             warnings.warn(f"Without effect {where}: {', '.join(named)}. See help(scotopic.cv).", stacklevel=3)
-
-
-def _with_mask(view: NDArray[np.float32], mask: Mask | None) -> Any:
-    return view if mask is None else np.ma.masked_array(view, np.broadcast_to(mask[..., None], view.shape))
 
 
 def _as_rgb(image: Any, side: str) -> NDArray[np.float32]:

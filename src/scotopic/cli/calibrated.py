@@ -19,7 +19,8 @@ from scotopic.depth import (
     point_cloud,
     read_calibration,
 )
-from scotopic.errors import SettingsError
+from scotopic.errors import InputError, SettingsError
+from scotopic.io.bags import camera_info_paths
 from scotopic.preview import draw_point_colors
 from scotopic.result import Match
 
@@ -66,6 +67,22 @@ def check_options(calib: Sequence[Path], needing: Mapping[str, bool]) -> None:
     if not calib and any(needing.values()):
         option = next(option for option, is_given in needing.items() if is_given)
         raise SettingsError(f"{option} needs a calibration. Add --calib with its file.")
+
+
+def find_calibration(left: Path, right: Path, quiet: bool) -> list[Path]:
+    """Return the ``camera_info`` topics that bags have beside two image topics, as ``--calib`` takes them.
+
+    Nothing for other views; nor, with a warning, if they cannot be used: then the frames are matched without meters.
+    """
+    found = camera_info_paths(left, right)
+    try:
+        if found:
+            read_calibration(*found)
+    except InputError as error:
+        if not quiet:
+            typer.echo(f"warning: There is no depth, because the camera_info cannot be used. {error}", err=True)
+        return []
+    return found
 
 
 def read_cameras(calib: Sequence[Path], unit: str | None, rectify_first: bool, shape: tuple[int, ...]) -> Cameras:

@@ -34,6 +34,7 @@ from scotopic.io import (
     write_submission,
 )
 from scotopic.io.disparity import submission_files
+from scotopic.io.masks import with_mask
 from scotopic.levels import find_levels
 from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.result import FILES, Match, listed_files
@@ -73,6 +74,7 @@ def match(
     white: options.White = None,
     black: options.Black = None,
     bits: options.Bits = None,
+    hot_pixels: options.HotPixels = [],  # noqa: B006
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006
     overwrite: options.Overwrite = False,
@@ -87,12 +89,14 @@ def match(
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
     needing = {"--ply": ply, "--ply-file": ply_file is not None, "--rectify": rectify_first, "--unit": unit is not None}
     check_options(calib, needing)
+    if len(hot_pixels) > 2:
+        raise SettingsError(f"--hot-pixels is given {len(hot_pixels)} times. Give one file, or one for each camera.")
     _check_formats(formats, settings)
     is_filled = fill or fill_with is not None
     files = [*FILES, *([FILLED_FILE] if is_filled else []), *(DEPTH_FILES if calib else ())]
     files += [POINTS_FILE] if ply and ply_file is None else []
     files += [name for each in formats for name in FORMATS[each]]
-    inputs = [left, right, *calib]
+    inputs = [left, right, *calib, *hot_pixels]
     with results_folder(out, files, overwrite, inputs=inputs) as folder, limited_threads(threads):
         points_path, points_inside = (folder / POINTS_FILE if ply else None), True
         if ply_file is not None:
@@ -102,18 +106,20 @@ def match(
                 raise SettingsError(f"--ply-file {ply_file} is the name of another result. Choose another name.")
             files += [ply_file.name] if points_inside else []
         recordings = []
-        for path, side in ((left, "left"), (right, "right")):
+        hot = (hot_pixels[0], hot_pixels[-1]) if hot_pixels else (None, None)
+        for path, side, hot_file in ((left, "left", hot[0]), (right, "right", hot[1])):
             response = "srgb" if linearize else None
             try:
                 levels: dict[str, Any] = {"black": black, "white": white, "bits": bits}
-                recordings.append(read_recording(path, kind, response=response, color=mosaic, **levels))
+                read = read_recording(path, kind, response=response, color=mosaic, hot_pixels=hot_file, **levels)
+                recordings.append(read)
             except InputError as error:
                 raise InputError(f"{side} image {error}") from error
         first, second = recordings
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
         check_pair(first.image, second.image, settings.junctions.patch_size, names=names)
         cameras = read_cameras(calib, unit, rectify_first, first.image.shape)
-        views = cameras.rectify(first.image, second.image)
+        views = cameras.rectify(with_mask(first.image, first.mask), with_mask(second.image, second.mask))
         checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
         if not quiet:
             print_warnings(checked, rectify_first)

@@ -38,7 +38,7 @@ Calib = Annotated[
     typer.Option(
         metavar="FILE",
         help="Calibration: Middlebury calib.txt, OpenCV YAML or XML, KITTI, or 'fx cx cy baseline doffs'; adds depth. "
-        "Twice for the left and right camera_info of ROS.",
+        "Twice for the left and right camera_info of ROS, as files or BAG:TOPIC.",
     ),
 ]
 Unit = Annotated[
@@ -68,6 +68,13 @@ White = Annotated[
 Black = Annotated[float | None, typer.Option(help="Stored value of an image that becomes black; estimated by default.")]
 Bits = Annotated[
     int | None, typer.Option(help="Bits that the camera uses, such as 12 in a file of 16; estimated by default.")
+]
+HotPixels = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="FILE",
+        help="Hot pixels of the camera, PNG or .npy, not 0 where hot: interpolated. Twice if the two cameras differ.",
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""``scotopic video``: two videos or two folders of frames, matched pair by pair while they are read."""
+"""``scotopic video``: two videos, folders of frames or topics of a bag, matched pair by pair while they are read."""
 
 import os
 import time
@@ -16,7 +16,7 @@ import typer
 from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options
-from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read_cameras
+from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings, read_cameras
 from scotopic.depth.rectification import PairCheck, check_rectified
 from scotopic.errors import OutputError, ScotopicError, SettingsError
 from scotopic.inputs import check_size
@@ -46,7 +46,7 @@ _LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal 
 
 
 def video(
-    left: Annotated[Path, typer.Argument(metavar="LEFT", help="Left video, or a folder of its frames; rectified.")],
+    left: Annotated[Path, typer.Argument(metavar="LEFT", help="Left video, folder of frames or BAG:TOPIC; rectified.")],
     right: Annotated[Path, typer.Argument(metavar="RIGHT", help="Right one, with as many frames of the same size.")],
     out: options.Out,
     preset: options.Preset = "best",
@@ -91,6 +91,7 @@ def video(
     if maps not in MAP_KINDS:
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     settings = options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity)
+    calib = calib or find_calibration(left, right, quiet)
     check_options(calib, {"--ply": ply, "--rectify": rectify_first, "--unit": unit is not None})
     resolve_device(device)
     kinds = FrameFiles(maps, png, ply)
@@ -180,12 +181,12 @@ class Views:
             )
         return self.cameras.rectify(left, right)
 
-    def assumptions(self) -> list[str]:
-        """Return what was taken for granted about the frames, in words."""
+    def assumptions(self, pairing: str) -> list[str]:
+        """Return what was taken for granted about the frames and how they were paired, in words."""
         given = "the views are rectified" if self.cameras.rectifier is None else "the calibration is of these views"
         scale = "the format's full scale" if self.levels is None else "the levels given"
         return [
-            f"{given}, and frames with the same number were taken at the same time",
+            f"{given}, and {pairing}",
             f"values as recorded, over {scale}; no linearization, no rotation by metadata",
         ]
 
@@ -307,7 +308,7 @@ class _Results:
             "device": self._matcher.device,
             "settings": settings.as_dict(),
             "assumed": [
-                *self._views.assumptions(),
+                *self._views.assumptions(pairs.pairing),
                 f"{self.film.fps:g} frames per second: {self._rate_source}",
             ],
             "levels": None if self._views.levels is None else self._views.levels.as_dict(),

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scotopic.depth.calibration import Calibration
 from scotopic.errors import InputError
 from scotopic.io import as_image
+from scotopic.io.masks import pixel_mask, with_mask
 from scotopic.subpixel import parabola_offset
 
 Floats = NDArray[np.float64]
@@ -317,7 +318,10 @@ class Rectifier:
         ]
 
     def __call__(self, left: Any, right: Any) -> tuple[Image, Image]:
-        """Return the rectified images of a pair: arrays or paths; float32 ``H x W x C``."""
+        """Return the rectified images of a pair: arrays or paths; float32 ``H x W x C``.
+
+        Of a masked array, a masked array: what any masked pixel went into is masked.
+        """
         return self._rectify(left, "left", 0), self._rectify(right, "right", 1)
 
     def _rectify(self, source: Any, name: str, side: int) -> Image:
@@ -332,7 +336,12 @@ class Rectifier:
             )
         x, y = self._maps[side]
         rectified = cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
-        return np.ascontiguousarray(rectified.reshape(self._size[1], self._size[0], -1), np.float32)
+        view = np.ascontiguousarray(rectified.reshape(self._size[1], self._size[0], -1), np.float32)
+        mask = pixel_mask(source)
+        if mask is None:
+            return view
+        share = cv2.remap(mask.astype(np.float32), x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT)
+        return with_mask(view, share > 0)  # type: ignore[no-any-return]
 
 
 def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Image, Calibration]:
@@ -352,10 +361,11 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
     -------
     left, right : ndarray of float32
         ``H x W x C``; black where the camera did not see. Values between pixels are interpolated linearly, which
-        averages neighbors and so lowers the noise a little, unevenly.
+        averages neighbors and so lowers the noise a little, unevenly. Of a masked array, a masked array: what any
+        masked pixel went into is masked.
     calibration : Calibration
         Of the two rectified images.
     """
-    image = as_image(left, "left")
+    image = with_mask(as_image(left, "left"), pixel_mask(left))
     rectifier = Rectifier(calibration, image.shape[1], image.shape[0])
     return *rectifier(image, right), rectifier.calibration

@@ -1,17 +1,21 @@
-"""A match as a ROS ``stereo_msgs/DisparityImage``, without ROS: a dictionary with the fields of the message.
+"""A match as ROS messages, without ROS: dictionaries with the fields of the message.
 
-In a node, ``rosidl_runtime_py.set_message_fields(message, dictionary)`` fills the message. ROS 1 calls the baseline
-``T`` and the parts of a stamp ``secs`` and ``nsecs``.
+A ``stereo_msgs/DisparityImage``, and depth and confidence as ``sensor_msgs/Image``. The node in ``ros2/`` publishes
+them; in one of your own, ``rosidl_runtime_py.set_message_fields(message, dictionary)`` fills a message. ROS 1 calls the
+baseline ``T`` and the parts of a stamp ``secs`` and ``nsecs``.
 """
 
 import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scotopic.depth import Calibration
+from scotopic.depth import Calibration, depth_from_disparity
 from scotopic.errors import InputError, SettingsError
 from scotopic.result import Match
+
+DEPTH_ENCODINGS = ("32FC1", "16UC1")  #: meters or millimeters
 
 
 def disparity_image(
@@ -22,7 +26,7 @@ def disparity_image(
     baseline: float | None = None,
     doffs: float | None = None,
     frame_id: str = "",
-    stamp: float = 0.0,
+    stamp: Any = 0.0,
     delta_d: float = 1.0,
 ) -> dict[str, Any]:
     """Return a match as the fields of a ``stereo_msgs/DisparityImage``.
@@ -39,7 +43,8 @@ def disparity_image(
     frame_id
         Of the left camera's optical frame.
     stamp
-        Time at which the pair was taken, in seconds.
+        Time at which the pair was taken: seconds, or the stamp of a message (with ``sec`` and ``nanosec``), which is
+        kept to the nanosecond, so that others can pair the result with the image.
     delta_d
         Smallest step of disparity, px. The candidates are whole pixels, so it is 1.
 
@@ -59,38 +64,96 @@ def disparity_image(
     match = match.to_numpy()
     height, width = match.disparity.shape
     camera = as_calibration(calibration, (height, width), fx=fx, baseline=baseline, doffs=doffs)
-    if not (stamp >= 0 and math.isfinite(stamp)):
-        raise SettingsError(f"The stamp is {stamp}. Pass the time of the pair in seconds, at least 0.")
+    header = _header(frame_id, stamp)
     matching = match.settings.matching
     first = matching.min_disparity
     last = (width if matching.max_disparity is None else matching.max_disparity) - 1
     lowest = first + camera.doffs
     values = np.where(match.mask, match.disparity + np.float32(camera.doffs), np.float32(lowest - 1)).astype("<f4")
-    nanoseconds = round(stamp * 1e9)
-    header = {
-        "stamp": {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000},
-        "frame_id": frame_id,
-    }
     # A left pixel can have a disparity if at least one candidate lies inside the right image.
     left, right = max(0, first), min(width, width + last)
     columns = {"x_offset": left, "width": max(0, right - left)}
     return {
         "header": header,
-        "image": {
-            "header": header,
-            "height": height,
-            "width": width,
-            "encoding": "32FC1",
-            "is_bigendian": 0,
-            "step": 4 * width,
-            "data": values.tobytes(),
-        },
+        "image": _image(values, "32FC1", header),
         "f": camera.fx,
         "t": camera.baseline,
         "valid_window": {**columns, "y_offset": 0, "height": height, "do_rectify": False},
         "min_disparity": float(lowest),
         "max_disparity": float(last + camera.doffs),
         "delta_d": float(delta_d),
+    }
+
+
+def depth_image(
+    match: Match,
+    calibration: Any = None,
+    *,
+    fx: float | None = None,
+    baseline: float | None = None,
+    doffs: float | None = None,
+    frame_id: str = "",
+    stamp: Any = 0.0,
+    encoding: str = "32FC1",
+) -> dict[str, Any]:
+    """Return the depth of a match as the fields of a ``sensor_msgs/Image``, as REP 118 has it.
+
+    Parameters
+    ----------
+    match, calibration, fx, baseline, doffs, frame_id, stamp
+        As for :func:`disparity_image`.
+    encoding
+        ``"32FC1"``: meters, NaN where there is none. ``"16UC1"``: millimeters, 0 where there is none or it is above
+        65.535 m.
+
+    Raises
+    ------
+    SettingsError
+        As for :func:`disparity_image`; or the encoding is another one.
+    """
+    if encoding not in DEPTH_ENCODINGS:
+        raise SettingsError(f"The depth encoding is {encoding!r}. Choose one of {', '.join(DEPTH_ENCODINGS)}.")
+    match = match.to_numpy()
+    height, width = match.disparity.shape
+    camera = as_calibration(calibration, (height, width), fx=fx, baseline=baseline, doffs=doffs)
+    meters = depth_from_disparity(match.disparity, camera)
+    values: NDArray[Any] = np.where(np.isfinite(meters), meters, np.float32(np.nan)).astype("<f4")
+    if encoding == "16UC1":
+        millimeters = np.rint(1000 * np.nan_to_num(values))
+        values = np.where(millimeters <= 65535, millimeters, 0).astype("<u2")
+    return _image(values, encoding, _header(frame_id, stamp))
+
+
+def confidence_image(match: Match, *, frame_id: str = "", stamp: Any = 0.0) -> dict[str, Any]:
+    """Return the confidence of a match, in [0, 1], as the fields of a ``sensor_msgs/Image`` of encoding 32FC1.
+
+    `frame_id` and `stamp` are those of :func:`disparity_image`.
+    """
+    return _image(match.to_numpy().confidence.astype("<f4"), "32FC1", _header(frame_id, stamp))
+
+
+def _header(frame_id: str, stamp: Any) -> dict[str, Any]:
+    """Return the fields of a ``std_msgs/Header``."""
+    if hasattr(stamp, "nanosec"):
+        seconds, nanoseconds = int(stamp.sec), int(stamp.nanosec)
+    elif stamp >= 0 and math.isfinite(stamp):
+        seconds, nanoseconds = divmod(round(stamp * 1e9), 1_000_000_000)
+    else:
+        raise SettingsError(f"The stamp is {stamp}. Pass the time of the pair in seconds, at least 0.")
+    return {"stamp": {"sec": seconds, "nanosec": nanoseconds}, "frame_id": frame_id}
+
+
+def _image(values: NDArray[Any], encoding: str, header: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a ``sensor_msgs/Image`` of one channel, whose values are little-endian."""
+    height, width = values.shape
+    return {
+        "header": header,
+        "height": height,
+        "width": width,
+        "encoding": encoding,
+        "is_bigendian": 0,
+        "step": values.itemsize * width,
+        "data": values.tobytes(),
     }
 
 

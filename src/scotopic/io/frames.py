@@ -1,7 +1,7 @@
-"""Stereo video: two videos or two folders of frames, read in step, and the maps of each frame.
+"""Stereo video: two videos, folders of frames or topics of a ROS bag, read in step, and the maps of each frame.
 
-Frames are taken as recorded: 8-bit RGB from a video, whatever the image files hold from a folder. Nothing is
-linearized, scaled or rotated by metadata.
+Frames are taken as recorded: 8-bit RGB from a video, whatever the image files or messages hold. Nothing is linearized,
+scaled or rotated by metadata.
 """
 
 import itertools
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
+from scotopic.io.bags import BagTopic, is_bag, open_topic, pair_by_time, split_topic
 from scotopic.io.disparity import NPZ_FORMAT, write_disparity
 from scotopic.io.images import as_image, read_image, write_png
 from scotopic.io.npz import write_npz
@@ -77,11 +78,13 @@ class FrameFolder:
         """Do nothing: no file is kept open."""
 
 
-Frames = FrameFolder | VideoFile  #: of one view
+Frames = FrameFolder | VideoFile | BagTopic  #: of one view
 
 
 def open_frames(path: Path) -> Frames:
-    """Open a folder of frames or a video; raise :class:`InputError` if it is neither or cannot be read."""
+    """Open a folder of frames, a video or a topic of a bag; raise :class:`InputError` if it cannot be read as one."""
+    if split_topic(path) is not None or is_bag(path):
+        return open_topic(path)
     if os.path.isdir(path):
         return FrameFolder(path)
     if path.suffix.lower() in IMAGE_SUFFIXES:  # OpenCV would go on to the next numbered images
@@ -92,6 +95,8 @@ def open_frames(path: Path) -> Frames:
 class StereoFrames:
     """The pairs of frames of the same number in two views, all of one size, ``count`` at most from ``start`` on.
 
+    Of two topics of bags only frames that were taken together are counted (:func:`~scotopic.io.bags.pair_by_time`).
+
     With ``shortest`` they stop at the end of the shorter view; else views of different length are an
     :class:`InputError`, as are views without frame ``start`` and first frames that differ in size.
     """
@@ -100,6 +105,14 @@ class StereoFrames:
         self, left: Frames, right: Frames, *, start: int = 0, count: int | None = None, shortest: bool = False
     ) -> None:
         self.left, self.right, self.start, self._shortest = left, right, start, shortest
+        self.pairing = "frames with the same number were taken at the same time"  #: what is assumed of them, in words
+        self.camera_infos: tuple[Any, Any] | None = None  #: ROS's calibration of the two cameras, where a bag has it
+        if isinstance(left, BagTopic) and isinstance(right, BagTopic):
+            recorded = len(left.stamps), len(right.stamps)
+            pair_by_time(left, right)
+            self.pairing = f"{left.total} pairs of {recorded[0]} left and {recorded[1]} right frames, by their times"
+            if left.camera_info is not None and right.camera_info is not None:
+                self.camera_infos = left.camera_info, right.camera_info
         self._stop = None if count is None else start + count
         totals = [view.total for view in (left, right) if view.total is not None]
         if len(totals) == 2 and not shortest and abs(totals[0] - totals[1]) > max(left.slack, right.slack):
@@ -158,7 +171,7 @@ class StereoFrames:
 def open_pairs(
     left: Path, right: Path, *, start: int = 0, count: int | None = None, shortest: bool = False
 ) -> Iterator[StereoFrames]:
-    """Open two videos or folders of frames as :class:`StereoFrames`, which documents the parameters and errors."""
+    """Open two videos, folders of frames or topics of bags; :class:`StereoFrames` documents parameters and errors."""
     with closing(open_frames(left)) as first, closing(open_frames(right)) as second:
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
 

@@ -72,10 +72,14 @@ def decode_pages(
 
     Raises :class:`InputError` if it cannot be decoded or is too large, by its header or by what was decoded.
     """
+    data = read_input_file(path, "an image file", _FILE_LIMIT)
+    return decode_data(data, repr(os.fspath(path)), several=several, max_pixels=max_pixels)
+
+
+def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: int | None = None) -> list[NDArray[Any]]:
+    """Return the pages of the content of an image file, which errors call `shown`, as :func:`decode_pages` does."""
     import cv2
 
-    shown = repr(os.fspath(path))
-    data = read_input_file(path, "an image file", _FILE_LIMIT)
     sizes = image_sizes(data, pages=_MOST_PAGES if several else 1)
     for size in sizes:
         check_pixels(shown, size.width, size.height, max_pixels)

@@ -1,4 +1,4 @@
-"""Masked arrays of NumPy: what is masked is unknown, whatever number lies under the mask."""
+"""Masks of images: what is masked is unknown, whatever number lies under the mask."""
 
 from typing import Any
 
@@ -17,12 +17,24 @@ def masked_to_nan(values: Any) -> Any:
 
 
 def pixel_mask(source: Any) -> Mask | None:
-    """Return which pixels of an image are masked in any channel, ``H x W``; ``None`` if it has no mask."""
-    if not isinstance(source, np.ma.MaskedArray):
+    """Return which pixels of an image are masked in any channel, ``H x W``; ``None`` if it has no mask.
+
+    A masked array has one, and so may an image that says which by an attribute `mask`: a recording of a sensor.
+    """
+    mask: Mask
+    if isinstance(source, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(source)
+    elif hasattr(source, "__array__") and isinstance(getattr(source, "mask", None), np.ndarray):
+        mask = source.mask
+    else:
         return None
-    mask = np.ma.getmaskarray(source)
     flat: Mask = np.asarray(mask.any(axis=2)) if mask.ndim == 3 else mask
     return flat if flat.any() else None
+
+
+def with_mask(image: NDArray[Any], mask: Mask | None) -> Any:
+    """Return an image, ``H x W x C``, as a masked array with this mask of pixels; as it is if there is none."""
+    return image if mask is None else np.ma.masked_array(image, np.broadcast_to(mask[..., None], image.shape))
 
 
 def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory
+from scotopic.sensor.array_file import load_array
 from scotopic.sensor.model import Sensor
-from scotopic.sensor.recording import Recording, load_array
+from scotopic.sensor.recording import Recording
 
 
 def common_white(*views: ArrayLike, share: float = 0.99) -> float:
@@ -19,7 +20,7 @@ def common_white(*views: ArrayLike, share: float = 0.99) -> float:
     Parameters
     ----------
     *views
-        Counts per frame, or photons per bit plane, of each view.
+        Counts per frame, or photons per bit plane, of each view. Masked values of a masked array do not count.
     share
         This share of the values lies below the result; in (0, 1].
 
@@ -30,9 +31,10 @@ def common_white(*views: ArrayLike, share: float = 0.99) -> float:
     """
     if not 0 < share <= 1:
         raise SettingsError(f"share must be above 0 and at most 1, not {share}.")
-    if not views or any(np.asarray(view).size == 0 for view in views):
+    known = [np.ma.compressed(np.ma.asarray(view, np.float64)) for view in views]
+    if not known or any(view.size == 0 for view in known):
         raise InputError("common_white needs the counts or the flux of at least one view, and none may be empty.")
-    values = np.concatenate([np.asarray(view, np.float64).ravel() for view in views])
+    values = np.concatenate(known)
     white = float(np.quantile(values, share))
     if not (white > 0 and math.isfinite(white)):
         raise InputError(
@@ -48,7 +50,7 @@ def check_white(white: float, unit: str) -> None:
         raise SettingsError(f"white, the {unit} that becomes 1.0, must be above 0, not {white}.")
 
 
-def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Recording:
+def read_counts(source: Any, white: float, *, read_noise: float = 0.0, hot_pixels: Any = None) -> Recording:
     """Read photon counts: one frame, or a stack of frames that are summed.
 
     Parameters
@@ -61,6 +63,9 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
         both views: see :func:`common_white`.
     read_noise
         Read noise of one frame in photons; 0 for a counter.
+    hot_pixels
+        Which pixels are hot: an array ``(H, W)``, not 0 where they are, or its file (``.npy``, PNG, ...). They are
+        interpolated, and large clusters masked (:meth:`Recording.without_hot_pixels`).
 
     Returns
     -------
@@ -100,7 +105,7 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0) -> Record
     # A sum of Poisson counts is a Poisson count; variances of read noise add up.
     sensor = Sensor(frames * white, math.sqrt(frames) * read_noise, steps=frames * white, source="photon counts")
     image = np.minimum(level, 1.0).astype(np.float32)
-    return Recording(image.reshape(*image.shape[:2], -1), sensor, assumed)
+    return Recording(image.reshape(*image.shape[:2], -1), sensor, assumed).without_hot_pixels(hot_pixels)
 
 
 def _as_stack(array: NDArray[Any], title: str) -> NDArray[Any]:

@@ -4,9 +4,9 @@ import functools
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
 from scotopic.io.images import RAW_SUFFIXES
-from scotopic.io.input_file import plain_file_size, reading
+from scotopic.io.masks import Mask
 from scotopic.levels import given_levels
+from scotopic.sensor.hot_pixels import fill_hot_pixels, read_hot_pixels
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.response import Response, linearize
 
@@ -36,16 +37,44 @@ class Recording:
         The noise model of the camera, if it is known.
     assumed
         What the reader assumed, in words and numbers, for ``report.json``.
+    mask
+        ``H x W``, true for pixels that get no disparity, because nothing is known of the scene there; often ``None``.
     """
 
     image: NDArray[np.float32]
     sensor: Sensor | None = None
     assumed: dict[str, Any] = field(default_factory=dict)
+    mask: Mask | None = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the image: NumPy and :func:`scotopic.match` accept a recording as an array."""
         wanted = self.image if dtype is None else self.image.astype(dtype, copy=False)
         return wanted.copy() if copy else wanted
+
+    def without_hot_pixels(self, source: Any) -> Self:
+        """Return the recording with hot pixels interpolated; the inside of large clusters goes to its `mask`.
+
+        Parameters
+        ----------
+        source
+            Which pixels are hot: an array ``H x W``, not 0 where they are, or its file (``.npy``, PNG, ...). ``None``
+            changes nothing.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or is not a mask of this size.
+        """
+        if source is None:
+            return self
+        height, width = self.image.shape[:2]
+        hot = read_hot_pixels(source, (height, width))
+        image, far = fill_hot_pixels(self.image, hot)
+        if self.mask is not None:
+            far = self.mask if far is None else self.mask | far
+        masked = 0.0 if far is None else float(far.mean())
+        assumed = {"hot_percent": 100 * float(hot.mean()), "masked_percent": 100 * masked}
+        return replace(self, image=image, assumed={**self.assumed, **assumed}, mask=far)
 
     def report(self) -> dict[str, Any]:
         """Return what ``report.json`` should say about this view."""
@@ -112,6 +141,7 @@ def read_recording(
     white: float | None = None,
     bits: int | None = None,
     width: int | None = None,
+    hot_pixels: Any = None,
 ) -> Recording:
     """Read one view from any kind of file that a camera writes.
 
@@ -133,6 +163,8 @@ def read_recording(
         both views of a pair.
     width
         Width of bit planes, if it is not a multiple of 8.
+    hot_pixels
+        Which pixels of the camera are hot, as :meth:`Recording.without_hot_pixels` takes them; for files of any kind.
 
     Raises
     ------
@@ -161,31 +193,15 @@ def read_recording(
             f"{', and raw files bring their own levels' if kind == 'raw' else ''}. Leave it out."
         )
     if kind == "raw":
-        return read_raw(path, color)
+        return read_raw(path, color).without_hot_pixels(hot_pixels)
     if kind == "bit-planes":
-        return read_bit_planes(path, width=width, white=white)
+        return read_bit_planes(path, width=width, white=white, hot_pixels=hot_pixels)
     if kind == "counts":
         if white is None:
             raise SettingsError(
                 f"Reading the photon counts {shown} needs white, the count per frame that becomes 1.0. Use the same "
                 "for both views; scotopic.sensor.common_white finds one."
             )
-        return read_counts(path, white)
-    return read_picture(path, response=response, black=black, white=white, bits=bits)
-
-
-def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
-    """Return the array that `source` is or that its ``.npy`` file holds, and how to call it in error messages.
-
-    The file is mapped, not read: it may be larger than memory. Pickled objects are refused.
-    """
-    if not isinstance(source, str | os.PathLike):
-        return np.asarray(source), f"The array of {what}"
-    title = f"The file of {what} {os.fspath(source)!r}"
-    plain_file_size(source, "an .npy file")
-    with reading(source, f"an .npy file of {what}", "Save it with numpy.save."):
-        found = np.load(source, mmap_mode="r", allow_pickle=False)
-    if not isinstance(found, np.ndarray):
-        found.close()
-        raise InputError(f"{title} is an archive of several arrays. Save the one array with numpy.save.")
-    return found, title
+        return read_counts(path, white, hot_pixels=hot_pixels)
+    picture = read_picture(path, response=response, black=black, white=white, bits=bits)
+    return picture.without_hot_pixels(hot_pixels)

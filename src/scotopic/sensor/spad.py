@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory, plain_file_size
+from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import check_white
-from scotopic.sensor.recording import Recording, load_array
+from scotopic.sensor.recording import Recording
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +39,7 @@ def read_bit_planes(
     first: int = 0,
     planes: int | None = None,
     bit_order: str = "big",
+    hot_pixels: Any = None,
 ) -> Recording:
     """Read bit planes as one image.
 
@@ -59,6 +61,9 @@ def read_bit_planes(
         Read this many planes, from this one on; by default all.
     bit_order
         ``"big"``: the leftmost pixel is the highest bit of its byte; ``"little"``: the lowest.
+    hot_pixels
+        Which pixels are hot: an array ``(H, W)``, not 0 where they are, or its file (``.npy``, PNG, ...). They are
+        interpolated, and large clusters masked (:meth:`Recording.without_hot_pixels`).
 
     Returns
     -------
@@ -97,7 +102,8 @@ def read_bit_planes(
             "linearized": "from the binary response",
             "above_white_percent": 100 * float((level > 1).mean()),
         }
-    return Recording(image.astype(np.float32).reshape(*image.shape[:2], -1), None, assumed)
+    recording = Recording(image.astype(np.float32).reshape(*image.shape[:2], -1), None, assumed)
+    return recording.without_hot_pixels(hot_pixels)
 
 
 def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.bool_]]:

@@ -2,13 +2,16 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from scotopic.depth.calibration import UNITS, Calibration
+from scotopic.depth.camera_info import calibration_from_camera_info
 from scotopic.depth.files.lines import TextFile, read_kitti, read_middlebury, read_plain
 from scotopic.depth.files.trees import is_opencv, is_ros, parse_xml, parse_yaml, read_opencv, read_ros
 from scotopic.errors import InputError
+from scotopic.io.bags import read_camera_info, split_topic
 from scotopic.io.input_file import explain
 
 KINDS = (
@@ -43,7 +46,7 @@ def read_calibration(
     Parameters
     ----------
     path
-        The file; for ROS that of the left camera.
+        The file; for ROS that of the left camera, or its topic in a bag, ``drive.mcap:/left/camera_info``.
     right
         The second file, where there are two: the right camera's (ROS), or OpenCV's ``extrinsics.yml`` beside
         ``intrinsics.yml``.
@@ -57,7 +60,10 @@ def read_calibration(
     """
     if unit is not None and unit not in UNITS:
         raise InputError(f"The unit {unit!r} is unknown. Choose one of {', '.join(UNITS)}.")
-    files = [TextFile.read(each) for each in (path, right) if each is not None]
+    paths = [path] if right is None else [path, right]
+    if any(split_topic(Path(each)) for each in paths):
+        return _read_topics(paths, unit)
+    files = [TextFile.read(each) for each in paths]
     file = files[0]
     with _naming(files):
         kind = _kind(file)
@@ -76,6 +82,18 @@ def read_calib_txt(path: str | os.PathLike[str]) -> tuple[Calibration, float | N
     file = TextFile.read(path)
     with _naming([file]):
         return read_middlebury(file)
+
+
+def _read_topics(paths: Sequence[str | os.PathLike[str]], unit: str | None) -> Calibration:
+    """Read the ``camera_info`` topics of the two cameras, in bags."""
+    topics = [named for each in paths if (named := split_topic(Path(each))) is not None]
+    shown = " and ".join(repr(os.fspath(each)) for each in paths)
+    if len(topics) != 2:
+        raise InputError(f"{shown} is one camera of a pair. Give the topic of the right camera's camera_info too.")
+    if unit not in (None, "m"):
+        raise InputError(f"{shown} are always in m, not in {unit}. Leave the unit out.")
+    infos = [read_camera_info(*topic) for topic in topics]
+    return calibration_from_camera_info(infos[0], infos[1], source=f"ROS camera_info {shown}")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig
+from scotopic.depth.camera_info import ROS_MODELS
 from scotopic.depth.files.lines import TextFile, Tree, image_size
 from scotopic.io.images import call_opencv
 
@@ -244,8 +245,6 @@ _ROS_NAMES = {
     "D": ("distortion_coefficients", "D", "d"),
     "R": ("rectification_matrix", "R", "r"),
 }
-# The models whose coefficients are OpenCV's; "equidistant" (fisheye) is another one.
-_ROS_MODELS = {"plumb_bob": (4, 5), "rational_polynomial": (8, 12, 14)}
 
 
 def is_ros(tree: Tree) -> bool:
@@ -265,13 +264,13 @@ def read_ros(files: list[TextFile], trees: list[Tree]) -> Calibration:
     for file, tree in zip(files, trees, strict=True):
         found = _rename(tree, _ROS_NAMES)
         model = str(tree["distortion_model"].value) if "distortion_model" in tree else ""
-        has_camera = model in _ROS_MODELS and "D" in found
+        has_camera = model in ROS_MODELS and "D" in found
         for key in ("P", "K", "R") if has_camera else ("P",):
             if key not in found:
                 raise file.error(f"There is none of {', '.join(_ROS_NAMES[key])}.")
         projections.append(found["P"].matrix((3, 4)))
         if has_camera:
-            distortion = found["D"].vector(*_ROS_MODELS[model])
+            distortion = found["D"].vector(*ROS_MODELS[model])
             matrix, rotation = (found[key].matrix((3, 3)) for key in ("K", "R"))
             cameras.append(Camera(matrix, distortion, rotation, projections[-1]))
     width, height = sizes[0]

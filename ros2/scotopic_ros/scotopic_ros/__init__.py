@@ -1,0 +1,1 @@
+"""Scotopic as a ROS 2 node."""

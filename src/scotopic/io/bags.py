@@ -1,0 +1,354 @@
+"""ROS bags: the images of one topic as frames, and the ``camera_info`` beside them.
+
+ROS 1 ``.bag``, ROS 2 ``.mcap`` and ``.db3``, and the folders that ROS 2 writes, read by the package rosbags. A view is
+named as ``drive.mcap:/left/image_raw``. Messages are decoded by the definitions that rosbags ships, never by those in
+the file, and compressed parts may not take more memory than any other input.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotopic.errors import InputError
+from scotopic.io.image_messages import image_from_message
+from scotopic.io.images import as_image
+from scotopic.io.input_file import memory_limit, plain_file_size, reading
+from scotopic.optional import import_optional
+
+BAG_SUFFIXES = (".bag", ".mcap", ".db3")
+IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+CAMERA_TYPE = "sensor_msgs/msg/CameraInfo"
+#: Largest difference of the times of two frames of a pair, in ns; also at most half of the time between two frames.
+TOLERANCE = 20_000_000
+
+_METADATA = "metadata.yaml"  # in the folder of a ROS 2 bag
+_METADATA_LIMIT = 2**24  # bytes
+_PIECE = 2**24  # bytes that are decompressed at once
+_ADVICE = "Check it with 'ros2 bag info' or 'rosbag info', reindex it, or fetch it again."
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def is_bag(path: Path) -> bool:
+    """Return whether a path looks like a bag: by its suffix, or as a folder with ``metadata.yaml``."""
+    return path.suffix.lower() in BAG_SUFFIXES or os.path.isfile(path / _METADATA)
+
+
+def split_topic(path: Path) -> tuple[Path, str] | None:
+    """Return bag and topic of ``drive.mcap:/left/image_raw``; ``None`` if the path does not name a topic of a bag."""
+    bag, _, topic = path.as_posix().rpartition(":/")
+    if not bag or os.path.lexists(path) or not (is_bag(Path(bag)) or os.path.isdir(bag)):
+        return None
+    return Path(bag), f"/{topic}"
+
+
+def camera_info_topic(topic: str) -> str:
+    """Return where ROS's drivers publish the calibration of the camera whose images a topic has: beside them."""
+    name = topic.removesuffix("/compressed")
+    return f"{name.rpartition('/')[0]}/camera_info"
+
+
+# --- one topic ------------------------------------------------------------------------------------------------------
+
+
+class BagTopic:
+    """The images of one topic of a bag, as frames.
+
+    Raises :class:`InputError` if the bag cannot be read or has no such images, and :class:`ScotopicError` if rosbags is
+    not installed.
+
+    Attributes
+    ----------
+    stamps
+        The time of each frame in ns: that of its header, or, if those do not grow, of its recording.
+    camera_info
+        The first message of the ``camera_info`` beside the images; ``None`` if there is none.
+    """
+
+    slack = 0
+
+    def __init__(self, bag: Path, topic: str) -> None:
+        self.path = f"{bag}:{topic}"
+        self.title = repr(self.path)
+        self._bag, self._reader = bag, _open_reader(bag)
+        try:
+            self._connections = self._find(topic)
+            self._is_ros2 = _is_ros2(bag)
+            self.stamps = self._read_stamps()
+            self.camera_info = _first_camera_info(bag, self._reader, camera_info_topic(topic))
+        except BaseException:
+            self.close()
+            raise
+        self._kept = list(range(len(self.stamps)))
+
+    @property
+    def total(self) -> int:
+        """How many frames there are."""
+        return len(self._kept)
+
+    @property
+    def fps(self) -> float | None:
+        """Frames per second, on average; ``None`` if there are fewer than two."""
+        span = self.stamps[-1] - self.stamps[0]
+        return 1e9 * (len(self.stamps) - 1) / span if span > 0 else None
+
+    def keep(self, numbers: list[int]) -> None:
+        """Leave out all frames but these."""
+        self._kept = numbers
+
+    def read(self, start: int) -> Iterator[NDArray[Any]]:
+        """Yield the frames from number ``start`` on, decoding each when it is needed."""
+        number = start
+        for index, (raw, kind, _) in enumerate(self._messages(self._connections)):
+            if number >= self.total:
+                return
+            if index < self._kept[number]:
+                continue
+            title = f"frame {number} of {self.title}"
+            with reading(title, "an image message", _ADVICE):
+                frame = image_from_message(_decode(raw, kind, self._is_ros2), title)
+                if frame.dtype.kind == "f":
+                    as_image(frame, title)  # raises if values are not finite or not scaled
+            yield frame
+            number += 1
+
+    def name(self, number: int) -> str:
+        """Return the time of a frame in seconds, as ROS writes it."""
+        return "{}.{:09d}".format(*divmod(self.stamps[self._kept[number]], 10**9))
+
+    def close(self) -> None:
+        """Close the bag."""
+        with reading(self._bag, "a bag", _ADVICE):
+            self._reader.close()
+
+    def _find(self, topic: str) -> list[Any]:
+        found = [each for each in self._reader.connections if each.topic == topic]
+        images = [each for each in found if each.msgtype in IMAGE_TYPES]
+        if images:
+            return images
+        known = image_topics(self._reader)
+        has = f"images in {', '.join(known)}" if known else "no topic with images"
+        kind = f"{str(found[0].msgtype)[:60]} messages, not images" if found else "no messages"
+        raise InputError(f"{str(self._bag)!r} has {kind} in {topic[:200]!r}. It has {has}.")
+
+    def _messages(self, connections: list[Any]) -> Iterator[tuple[bytes, str, int]]:
+        with reading(self._bag, "a bag", _ADVICE):
+            for connection, time, raw in self._reader.messages(connections=connections):
+                yield raw, connection.msgtype, time
+
+    def _read_stamps(self) -> list[int]:
+        written, recorded = [], []
+        for raw, _, time in self._messages(self._connections):
+            written.append(_header_stamp(raw, self._is_ros2))
+            recorded.append(time)
+        if not recorded:
+            raise InputError(f"{self.title} has no frames. Record it again.")
+        grows = all(first < second for first, second in pairwise(written))
+        return written if grows and written[0] > 0 else recorded
+
+
+def read_camera_info(bag: Path, topic: str) -> Any:
+    """Return the first message of a ``camera_info`` topic of a bag; raise :class:`InputError` if there is none."""
+    with closing(_open_reader(bag)) as reader:
+        found = _first_camera_info(bag, reader, topic)
+        if found is None:
+            known = sorted({str(each.topic) for each in reader.connections if each.msgtype == CAMERA_TYPE})
+            has = f"It has {', '.join(known)}." if known else "It has no calibration at all."
+            raise InputError(f"{str(bag)!r} has no camera_info in {topic[:200]!r}. {has}")
+    return found
+
+
+def camera_info_paths(left: Path, right: Path) -> list[Path]:
+    """Return ``BAG:TOPIC`` of the calibrations beside two image topics, for ``read_calibration``.
+
+    Nothing if the two are not topics of bags, or not both have a calibration.
+    """
+    paths = []
+    for view in (left, right):
+        named = split_topic(view)
+        if named is None:
+            return []
+        topic = camera_info_topic(named[1])
+        with closing(_open_reader(named[0])) as reader:
+            info = _first_camera_info(named[0], reader, topic)
+        if info is None or not np.any(info.p if hasattr(info, "p") else info.P):  # zeros: not calibrated
+            return []
+        paths.append(Path(f"{named[0]}:{topic}"))
+    return paths
+
+
+def _first_camera_info(bag: Path, reader: Any, topic: str) -> Any:
+    connections = [each for each in reader.connections if (each.topic, each.msgtype) == (topic, CAMERA_TYPE)]
+    if not connections:
+        return None
+    with reading(f"{bag}:{topic}", "a camera_info message", _ADVICE):
+        first = next(reader.messages(connections=connections), None)
+        return None if first is None else _decode(first[2], CAMERA_TYPE, _is_ros2(bag))
+
+
+def _decode(raw: bytes, kind: str, is_ros2: bool) -> Any:
+    store = _types(is_ros2)
+    return store.deserialize_cdr(raw, kind) if is_ros2 else store.deserialize_ros1(raw, kind)
+
+
+def _is_ros2(bag: Path) -> bool:
+    return bag.suffix.lower() != ".bag"
+
+
+def _header_stamp(raw: bytes, is_ros2: bool) -> int:
+    """Return the time in the header, in ns, without decoding the image after it; 0 if there is none."""
+    # ROS 2: four bytes about the encoding, of which the second says if it is little-endian. ROS 1: a sequence number.
+    order = ">" if is_ros2 and raw[1:2] == b"\x00" else "<"
+    if len(raw) < 12:
+        return 0
+    seconds, nanoseconds = struct.unpack_from(f"{order}II", raw, 4)
+    return int(seconds) * 10**9 + int(nanoseconds)
+
+
+def image_topics(reader: Any) -> list[str]:
+    """Return the topics of an open bag that hold images."""
+    return sorted({str(each.topic) for each in reader.connections if each.msgtype in IMAGE_TYPES})
+
+
+def open_topic(path: Path) -> BagTopic:
+    """Open ``drive.mcap:/left/image_raw``; raise :class:`InputError`, which lists the topics, if none is named."""
+    named = split_topic(path)
+    if named is not None:
+        return BagTopic(*named)
+    reader = _open_reader(path)
+    with reading(path, "a bag", _ADVICE):
+        topics = image_topics(reader)
+        reader.close()
+    has = f"It has images in {', '.join(topics)}." if topics else "It has no images."
+    example = topics[0] if topics else "/left/image_raw"
+    raise InputError(f"{str(path)!r} is a bag. Say which topic of it, such as '{path}:{example}'. {has}")
+
+
+# --- two topics -----------------------------------------------------------------------------------------------------
+
+
+def pair_by_time(left: BagTopic, right: BagTopic) -> None:
+    """Leave in two views only the frames that were taken together, so that frames with one number form a pair.
+
+    Cameras drop frames, each its own, so the number of a message says little. A pair's times differ by at most
+    :data:`TOLERANCE`, and by at most half of the time between two frames. Raises :class:`InputError` if there are none.
+    """
+    tolerance = min(TOLERANCE, *(_period(view.stamps) // 2 for view in (left, right)))
+    pairs: list[tuple[int, int]] = []
+    first = second = 0
+    while first < len(left.stamps) and second < len(right.stamps):
+        later = left.stamps[first] - right.stamps[second]
+        if abs(later) <= tolerance:
+            pairs.append((first, second))
+        first += later <= tolerance
+        second += later >= -tolerance
+    if not pairs:
+        times = [np.array(view.stamps[:1000], np.float64) for view in (left, right)]
+        nearest = np.abs(np.subtract.outer(*times)).min() / 1e6
+        raise InputError(
+            f"No two frames of {left.title} and {right.title} were taken within {tolerance / 1e6:.3g} ms; the nearest "
+            f"are {nearest:.3g} ms apart. Check that the topics are of one rig, and that its cameras are synchronized."
+        )
+    left.keep([pair[0] for pair in pairs])
+    right.keep([pair[1] for pair in pairs])
+
+
+def _period(stamps: list[int]) -> int:
+    """Return the median time between two frames."""
+    return int(np.median(np.diff(stamps))) if len(stamps) > 1 else 2 * TOLERANCE
+
+
+# --- rosbags --------------------------------------------------------------------------------------------------------
+
+
+def _open_reader(bag: Path) -> Any:
+    rosbags = _rosbags()
+    if os.path.isdir(bag):
+        if not os.path.isfile(bag / _METADATA):
+            raise InputError(f"{str(bag)!r} is a folder without {_METADATA}, so not a bag of ROS 2.")
+        for path in bag.iterdir():
+            if path.name == _METADATA and plain_file_size(path, "a bag") > _METADATA_LIMIT:
+                raise InputError(f"{str(path)!r} is too large to describe a bag. {_ADVICE}")
+            if not os.path.isdir(path):
+                plain_file_size(path, "a bag")  # no pipe, which nobody writes to
+    elif plain_file_size(bag, "a bag") == 0:
+        raise InputError(f"{str(bag)!r} is empty. {_ADVICE}")
+    kind = rosbags.Reader2 if _is_ros2(bag) else rosbags.Reader1
+    with reading(bag, "a bag", _ADVICE):
+        reader = kind(bag)
+        reader.open()
+        if getattr(reader, "compression_mode", None) == "message":
+            reader.close()
+            raise InputError(
+                f"{str(bag)!r} is compressed message by message, which is not read here. Convert it with 'ros2 bag "
+                "convert'."
+            )
+    return reader
+
+
+@cache
+def _rosbags() -> SimpleNamespace:
+    """Import rosbags, and limit the memory that what it decompresses may take."""
+    import_optional("rosbags", "ros", "Reading bags")
+    import bz2
+    import sys
+
+    from lz4.frame import LZ4FrameDecompressor  # comes with rosbags, like zstd
+    from rosbags.rosbag1 import Reader as Reader1
+    from rosbags.rosbag1.reader import decompressors
+    from rosbags.rosbag2 import Reader as Reader2
+    from rosbags.rosbag2.storage_mcap import DECOMPRESSORS
+
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdDecompressor
+    else:
+        from backports.zstd import ZstdDecompressor
+
+    makers: dict[str, Callable[[], Any]] = {
+        "bz2": bz2.BZ2Decompressor, "lz4": LZ4FrameDecompressor, "zstd": ZstdDecompressor,
+    }  # fmt: skip
+    for table in (decompressors, DECOMPRESSORS):
+        for name in [name for name in table if name in makers]:
+            table[name] = _limited(makers[name])
+    return SimpleNamespace(Reader1=Reader1, Reader2=Reader2)
+
+
+def _limited(make: Callable[[], Any]) -> Callable[..., bytes]:
+    """Return a function that decompresses as rosbags' own does, but never more than the memory that is allowed."""
+
+    def decompress(data: bytes, _announced: int = 0) -> bytes:
+        limit, total, pieces = memory_limit(), 0, []
+        while data:  # one frame after the other
+            decoder = make()
+            while not decoder.eof:
+                piece = decoder.decompress(data, max_length=_PIECE)
+                data, total = b"", total + len(piece)
+                if total > limit:
+                    raise InputError(
+                        f"A part of the bag decompresses to more than {limit / 2**30:.3g} GiB. Check the bag or, if it "
+                        "is right, set the environment variable SCOTOPIC_MAX_GIB."
+                    )
+                if not piece and decoder.needs_input:
+                    raise EOFError("compressed data are cut short")
+                pieces.append(piece)
+            data = decoder.unused_data or b""
+        return b"".join(pieces)
+
+    return decompress
+
+
+@cache
+def _types(is_ros2: bool) -> Any:
+    from rosbags.typesys import Stores, get_typestore
+
+    return get_typestore(Stores.ROS2_HUMBLE if is_ros2 else Stores.ROS1_NOETIC)
