@@ -308,7 +308,7 @@ def match_burst(
     --------
     >>> import scotopic
     >>> scene = scotopic.render_scene(width=96, height=64)
-    >>> pairs = [scotopic.simulate_pair(scene.left, scene.right, 2, 2, seed=seed) for seed in range(4)]
+    >>> pairs = [scotopic.simulate_pair(scene.left, scene.right, 8, 2, seed=seed) for seed in range(4)]
     >>> result = scotopic.match_burst(*zip(*pairs), preset="fast", max_disparity=16)
     >>> float(result.frames.max())
     4.0

@@ -40,7 +40,8 @@ SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
 STEPS = 15  #: at most, at each size
 ENOUGH = 0.02  #: px; a step that changes places by less than this, in the mean, is the last
 TRIED = 2  #: sizes that are tried from several starts
-BLOCK = 12  #: px along a side of the blocks for the covariance
+BLOCKS = 300  #: of a view, about, for the covariance and the likeness
+SMALLEST_BLOCK, LARGEST_BLOCK = 4, 12  #: px along their sides
 DETAIL = 4.0  #: px at half size; the likeness of two pairs is that of what is finer than this
 
 
@@ -324,11 +325,13 @@ def _covariance(
 
 
 def _block_sums(values: np.ndarray) -> Matrix:
+    """Return the sums of the blocks of an image, all channels together."""
     height, width = values.shape[:2]
-    rows, columns = -(-height // BLOCK), -(-width // BLOCK)
-    padded = np.zeros((rows * BLOCK, columns * BLOCK))
+    side = min(max(round((height * width / BLOCKS) ** 0.5), SMALLEST_BLOCK), LARGEST_BLOCK)
+    rows, columns = -(-height // side), -(-width // side)
+    padded = np.zeros((rows * side, columns * side))
     padded[:height, :width] = values.sum(axis=2, dtype=np.float64)
-    return np.asarray(padded.reshape(rows, BLOCK, columns, BLOCK).sum(axis=(1, 3)).ravel())
+    return np.asarray(padded.reshape(rows, side, columns, side).sum(axis=(1, 3)).ravel())
 
 
 def _likeness(backend: Backend[Array], size: _Size[Array], views: Sequence[_Template[Array]], motion: Matrix) -> float:

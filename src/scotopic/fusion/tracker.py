@@ -20,7 +20,7 @@ from scotopic.stages.noise import NoiseModel, estimate_noise
 from scotopic.stages.resolution import halve
 from scotopic.subpixel import nearest_pixel
 
-ALIKE = 6.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
+ALIKE = 5.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
 TEMPLATE_BLUR = 0.7  #: px at half size, of what is not denoised in a template
 EVEN_FRAMES = 12.0  #: frames that a pixel rests on where a template is half denoised, half not
 SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
