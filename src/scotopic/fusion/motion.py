@@ -10,7 +10,8 @@ and weights ``w`` that say how sure a disparity is, each step solves::
 and the motion becomes ``motion * exp(-step)``: Gauss-Newton steps, inverse compositional (Baker and Matthews, 2004).
 Gain and offset of each view are fitted along. What is brought to zero is the right side of the equation, not a sum of
 squares, and ``J`` belongs to the template. So noise in the new pair moves nothing, nor that interpolation weakens it
-between pixels. Noise in the template's gradient makes steps too short; more of them are taken.
+between pixels. Noise in the template's gradient makes steps too short; more of them are taken. Pixels at a jump of the
+disparity are left out: their gradient belongs to one surface, their place may be the other's.
 
 Coarse to fine, by halving, up to half size, where a pixel is the mean of four. The coarsest sizes are tried from
 several starts: the motion so far continued, no motion, and, where the rig may be in a car, steps forward.
@@ -18,7 +19,7 @@ several starts: the motion so far continued, no motion, and, where the rig may b
 **Covariance.** ``A^-1 M A^-T``. ``M`` is the sum over blocks of the outer products of their sums ``w J^T r``: what
 neighboring pixels get wrong together, by noise or by a wrong disparity, counts together (White, 1980). ``A = sum w J^T
 K`` with ``K`` from the gradient of the new pair is what ``sum w J^T J`` would be without noise in ``J``, since the
-noise of the two is independent.
+noise of the two is independent. It is multiplied by 2.5: errors of the template that all blocks share do not show.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from scotopic.backends.device import to_numpy
 from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
 from scotopic.stages.channels import high_pass
+from scotopic.stages.confidence import measure_jumps
 from scotopic.stages.resolution import halve
 
 SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
@@ -42,6 +44,8 @@ ENOUGH = 0.02  #: px; a step that changes places by less than this, in the mean,
 TRIED = 2  #: sizes that are tried from several starts
 BLOCKS = 300  #: of a view, about, for the covariance and the likeness
 SMALLEST_BLOCK, LARGEST_BLOCK = 4, 12  #: px along their sides
+EDGE = 1.5  #: px of disparity between neighbors, at each size, from which on they are of different surfaces
+UNCOUNTED = 2.5  #: the covariance's share of what blocks have in common, by the errors on sequences of known motion
 DETAIL = 4.0  #: px at half size; the likeness of two pairs is that of what is finer than this
 
 
@@ -148,7 +152,9 @@ def _prepare(backend: Backend[Array], size: _Size[Array]) -> list[_Template[Arra
         rays = Rays.of_view(backend, size.camera, view.image.shape, k == 1)
         q = view.disparity + size.camera.doffs
         jacobian = chain(gradient(backend, view.image), derivatives(backend, size.camera, rays, q))
-        prepared.append(_Template(view.image, rays, q, jacobian, view.weight[..., None]))
+        farther, nearer = measure_jumps(backend, view.disparity, 1)
+        is_smooth = backend.xp.astype(farther + nearer < EDGE, backend.xp.float32)
+        prepared.append(_Template(view.image, rays, q, jacobian, (view.weight * is_smooth)[..., None]))
     return prepared
 
 
@@ -321,7 +327,7 @@ def _covariance(
     # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.
     values, axes = np.linalg.eigh(slopes)
     back = axes @ np.diag(1 / np.maximum(values, 1e-4 * values.max())) @ axes.T
-    return np.asarray(back @ (sums.T @ sums) @ back)
+    return np.asarray(UNCOUNTED * back @ (sums.T @ sums) @ back)
 
 
 def _block_sums(values: np.ndarray) -> Matrix:

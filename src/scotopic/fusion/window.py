@@ -10,9 +10,9 @@ and what moves by itself has moved further in the older groups.
     v = s^2 (1/n + 1/m) / (4 pi 2^2)  +  0.15 |gradient|^2
 
 ``s^2`` a frame's noise, ``n`` and ``m`` the frames behind either mean; the second part allows places to be 0.4 px off.
-The mean of ``e^2 / v`` over the channels, blurred by 4 px, is near 1 where nothing has changed. From 1.6 to 2.4 the
-group's weight falls to 0. The same is done at half size and
-below, where a faint thing that is large shows.
+The mean of ``e^2 / v`` over the channels, blurred by 5 px, is near 1 where nothing has changed. From 1.6 to 2.4 the
+group's weight falls to 0. The same is done at half and at
+quarter size, where a faint thing that is large shows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from scotopic.fusion.warp import look_back
 from scotopic.stages.noise import NoiseModel
 from scotopic.stages.resolution import halve
 
-FINE, WIDE = 2.0, 4.0  #: px, blur of the differences and of their energy
-SIZES, MIN_SIDE = 4, 48  #: sizes of the test, and px along the shorter side that are enough to be halved
+FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
+SIZES, MIN_SIDE = 3, 48  #: sizes of the test, and px along the shorter side that are enough to be halved
 MISPLACED = 0.15  #: px^2, how far off places may be, squared
 ALIKE, DIFFERENT = 1.6, 2.4  #: the test's values between which a weight falls from 1 to 0
 
