@@ -17,6 +17,7 @@ from scotopic.depth import Calibration
 from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
 from scotopic.errors import DarkImageWarning, InputError, PairWarning
 from scotopic.fusion.burst import Burst
+from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import (
     FusedStream,
     MatchFused,
@@ -473,6 +474,11 @@ class Matcher:
             result = run([fused.left.image, fused.right.image], light_of(backend, fused))
             burst.learn(result, fused)
             yield describe_fused(result, fused, camera.unit, levels, recorded)
+
+    @property
+    def camera(self) -> StereoCamera | None:
+        """The cameras that a fused stream is seen by: the calibration's, or assumed; ``None`` before the first pair."""
+        return None if self.shape is None else camera_for(self.calibration, self.shape)
 
     def _find_levels(self, images: Sequence[Any]) -> Levels:
         return _levels(images) if self._normalize else Levels()

@@ -50,6 +50,9 @@ class Burst(Generic[Array]):
         self._camera, self._reference = camera, reference
         self._motions: dict[int, Matrix] = {}  # from the reference to each frame that shows the same scene
         self._known: Known[Array] | None = None
+        pair = pairs[reference]
+        assert pair is not None
+        self._noise = estimate_noise(backend, pair, NoiseSettings())
 
     def fused(self) -> Iterator[FusedPair[Array]]:
         """Yield the reference alone, then with twice as many frames each time, then with all.
@@ -67,7 +70,7 @@ class Burst(Generic[Array]):
 
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the fused reference."""
-        self._known = learn_from(self._backend, match, fused)
+        self._known = learn_from(self._backend, match, fused, self._noise)
 
     @property
     def poses(self) -> dict[int, Matrix]:
@@ -103,11 +106,10 @@ class Burst(Generic[Array]):
             other = self._pairs[number]
             assert other is not None
             others.append(Frame(other, (None, None), inverse(self._motions[number])))
-        noise = estimate_noise(backend, pair, NoiseSettings())
         # Without others the disparities are not looked at.
         disparities = (pair[0][..., 0], pair[1][..., 0]) if self._known is None else self._known.disparities
         left, right = (
-            fuse_view(backend, self._camera, present, others, disparity, noise, view)
+            fuse_view(backend, self._camera, present, others, disparity, self._noise, view)
             for view, disparity in enumerate(disparities)
         )
         return FusedPair(left, right, np.eye(4), np.zeros((6, 6)))

@@ -20,6 +20,8 @@ from scotopic.depth import Calibration
 
 Matrix = NDArray[np.float64]
 
+_BESIDE = 1e-6  # of q Z over the focal length, from which on a point is before or behind a camera
+
 
 @dataclass(frozen=True)
 class StereoCamera:
@@ -70,7 +72,9 @@ class Rays(Generic[Array]):
         return cls(u, xp.reshape(v, (height, 1)), is_right)
 
 
-def project(camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix) -> tuple[Array, Array, Array]:
+def project(
+    backend: Backend[Array], camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix
+) -> tuple[Array, Array, Array]:
     """Return column, row and ``q`` at which the points of a view are seen by the same camera after a motion.
 
     ``motion`` takes points to the camera's new frame. Points behind it get a ``q`` of 0 or less.
@@ -82,7 +86,8 @@ def project(camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix) -
     x, y, z = (
         u * float(turn[i, 0]) + (v * float(turn[i, 1]) + float(turn[i, 2]) * f) + q * float(shift[i]) for i in range(3)
     )
-    scale = f / z
+    # A point beside the camera is seen nowhere; any place outside will do for it.
+    scale = f / backend.xp.where(backend.xp.abs(z) > _BESIDE * f, z, _BESIDE * f)
     center = camera.cx + camera.doffs if rays.is_right else camera.cx
     return x * scale + center, y * scale / camera.aspect + camera.cy, q * scale
 

@@ -225,7 +225,7 @@ def _look(
     backend: Backend[Array], camera: StereoCamera, view: _Template[Array], image: Array, motion: Matrix
 ) -> tuple[Array, Array]:
     """Return what an image shows where a template's points are after a motion, and their weights."""
-    x, y, q = project(camera, view.rays, view.q, motion)
+    x, y, q = project(backend, camera, view.rays, view.q, motion)
     seen, inside = sample_linear(backend, image, x, y)
     return seen, view.weight * backend.xp.astype((inside & (q > 0))[..., None], backend.xp.float32)
 

@@ -9,6 +9,7 @@ from typing import Generic
 import numpy as np
 
 from scotopic.arrays import Array
+from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential, inverse
 from scotopic.fusion.motion import Motion, View, estimate_motion
@@ -21,8 +22,7 @@ from scotopic.stages.resolution import halve
 from scotopic.subpixel import nearest_pixel
 
 ALIKE = 5.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
-TEMPLATE_BLUR = 0.7  #: px at half size, of what is not denoised in a template
-EVEN_FRAMES = 12.0  #: frames that a pixel rests on where a template is half denoised, half not
+TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised template
 SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
 FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
@@ -109,7 +109,7 @@ class Tracker(Generic[Array]):
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the pair that :meth:`add` returned last; its arrays are the device's."""
         assert self._track is not None
-        self._track = replace(self._track, known=learn_from(self._backend, match, fused))
+        self._track = replace(self._track, known=learn_from(self._backend, match, fused, self._track.noise))
 
     def _find(self, images: tuple[Array, Array]) -> tuple[_Track[Array] | None, Motion | None]:
         """Return the track that a pair belongs to and the motion since its last frame; nothing after a cut."""
@@ -210,25 +210,42 @@ class Tracker(Generic[Array]):
         )
 
 
-def learn_from(backend: Backend[Array], match: Match, fused: FusedPair[Array]) -> Known[Array] | None:
-    """Return what a match of device arrays tells about a fused pair; nothing where it found nothing.
-
-    The template is a mixture. The denoised views are clear, but have lost what is fainter than their noise was; the
-    fused ones have it, with noise. The more frames they rest on, the more they count.
-    """
+def learn_from(
+    backend: Backend[Array], match: Match, fused: FusedPair[Array], noise: NoiseModel
+) -> Known[Array] | None:
+    """Return what a match of device arrays tells about a fused pair; nothing where it found nothing."""
     maps = match.disparity_all, match.right_disparity, match.confidence
     left, right, confidence = (backend.asarray(each) for each in maps)
     if not bool(backend.xp.all(left == left)):  # NaN
         return None
     views = match.denoised or (match.left_colors, match.right_colors)
+    images = [
+        _mix(backend, _at_half_size(backend, backend.asarray(view), left.shape), plain, noise)
+        for view, plain in zip(views, (fused.left, fused.right), strict=True)
+    ]
     weights = confidence, _seen_from_right(backend, confidence, right)
     template = [
-        View(
-            _at_half_size(backend, backend.asarray(view), left.shape), halve(backend, disparity) / 2, halve(backend, w)
-        )
-        for view, disparity, w in zip(views, (left, right), weights, strict=True)
+        View(image, halve(backend, disparity) / 2, halve(backend, weight))
+        for image, disparity, weight in zip(images, (left, right), weights, strict=True)
     ]
     return Known((template[0], template[1]), (left, right))
+
+
+def _mix(backend: Backend[Array], clear: Array, fused: FusedView[Array], noise: NoiseModel) -> Array:
+    """Return a template, half size: a denoised view with what it has lost put back from the fused one.
+
+    The fused view has it, with noise of the variance ``v`` at each pixel. Their difference has the energy ``v + s``, so
+    ``s / (s + v)`` of it is worth to be put back (Wiener).
+    """
+    xp = backend.xp
+    noisy = backend.blur(halve(backend, fused.image[..., : clear.shape[2]]), TEMPLATE_BLUR)
+    kernel = gaussian_kernel(TEMPLATE_BLUR)
+    of_frame = noise.recorded_variance(clear) * (float((kernel**2).sum()) ** 2 / 4)  # of means of four, blurred
+    variance = of_frame / xp.clip(halve(backend, fused.frames), min=0.25)[..., None]
+    lost = noisy - clear
+    energy = max(float(xp.mean(lost * lost)) - float(xp.mean(variance)), 0.0)
+    mixed: Array = clear + lost * (energy / (energy + variance + 1e-12))
+    return mixed
 
 
 def _at_half_size(backend: Backend[Array], image: Array, shape: tuple[int, ...]) -> Array:

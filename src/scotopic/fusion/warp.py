@@ -15,7 +15,7 @@ def carry_disparity(
 ) -> Array:
     """Return a view's disparity as it is after a motion: the nearest points in front, gaps filled from behind."""
     rays = Rays.of_view(backend, camera, disparity.shape, is_right)
-    x, y, q = project(camera, rays, disparity + camera.doffs, motion)
+    x, y, q = project(backend, camera, rays, disparity + camera.doffs, motion)
     front = _nearest(backend, x, y, q)
     is_seen = front > 0
     return fill_occlusions(backend, backend.xp.where(is_seen, front - camera.doffs, 0.0), is_seen)
@@ -32,7 +32,7 @@ def look_back(
     """
     xp, (height, width, channels) = backend.xp, images.shape
     rays = Rays.of_view(backend, camera, disparity.shape, is_right)
-    x, y, q = project(camera, rays, disparity + camera.doffs, motion)
+    x, y, q = project(backend, camera, rays, disparity + camera.doffs, motion)
     front = xp.reshape(_nearest(backend, x, y, q), (-1,))
     column, row = xp.floor(x + 0.5), xp.floor(y + 0.5)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height) & (q > 0)

@@ -7,12 +7,12 @@ and what moves by itself has moved further in the older groups.
 
 **The test.** ``e`` is the difference of the two means blurred by 2 px. Without a change its variance is::
 
-    v = s^2 (1/n + 1/m) / (4 pi 2^2)  +  0.15 |gradient|^2
+    v = s^2 (1/n + 1/m) / (4 pi 2^2)  +  0.25 |gradient|^2
 
-``s^2`` a frame's noise, ``n`` and ``m`` the frames behind either mean; the second part allows places to be 0.4 px off.
-The mean of ``e^2 / v`` over the channels, blurred by 5 px, is near 1 where nothing has changed. From 1.6 to 2.4 the
-group's weight falls to 0. The same is done at half and at
-quarter size, where a faint thing that is large shows.
+``s^2`` a frame's noise, ``n`` and ``m`` the frames behind either mean; the second part allows places to be 0.5 px off.
+The mean of ``e^2 / v`` over the channels, at most 8, blurred by 5 px, is near 1 where nothing has changed. From 1.6 to
+2.4 the group's weight falls to 0. The same is done at half and at quarter size, where a faint thing that is large
+shows.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from scotopic.stages.noise import NoiseModel
 from scotopic.stages.resolution import halve
 
 FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
-SIZES, MIN_SIDE = 3, 48  #: sizes of the test, and px along the shorter side that are enough to be halved
-MISPLACED = 0.15  #: px^2, how far off places may be, squared
+SIZES, MIN_SIDE = 3, 64  #: sizes of the test, and px along the shorter side that are enough to be halved
+MISPLACED = 0.25  #: px^2, how far off places may be, squared
+MOST = 8.0  #: of a single pixel's value in the test, so that a strong change does not reach far around it
 ALIKE, DIFFERENT = 1.6, 2.4  #: the test's values between which a weight falls from 1 to 0
 
 
@@ -137,6 +138,7 @@ def _test(backend: Backend[Array], mean: Array, difference: Array, variance: Arr
     expected = backend.blur(variance, FINE) * (1 / (4 * math.pi * FINE**2))
     expected = expected + MISPLACED * (across * across + down * down)
     blurred = backend.blur(difference, FINE)
-    energy = xp.mean(blurred * blurred / xp.clip(expected, min=1e-12), axis=2) * seen
+    energy = xp.mean(blurred * blurred / xp.clip(expected, min=1e-12), axis=2)
+    energy = xp.clip(energy, max=MOST) * seen
     found = backend.blur(energy, WIDE) / xp.clip(backend.blur(seen, WIDE), min=1e-3)
     return xp.clip((DIFFERENT - found) / (DIFFERENT - ALIKE), min=0, max=1)

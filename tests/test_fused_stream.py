@@ -1,0 +1,265 @@
+"""Streams that are fused, and what happens to them: motion, cuts, lost frames, flicker, noise, things that move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from moving_scene import MovingScene, sway
+
+import scotopic
+from scotopic.backends import cpu_backend
+from scotopic.errors import InputError, SettingsError
+from scotopic.fusion.geometry import StereoCamera
+from scotopic.fusion.window import Frame, fuse_view
+from scotopic.settings import NoiseSettings
+from scotopic.stages.noise import estimate_noise
+
+SCENE = MovingScene()
+PHOTONS = 32.0
+QUICK = {"max_disparity": 28, "fits": 1}
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+
+
+def frames(numbers: Iterable[int], scene: MovingScene = SCENE, seed: int = 0) -> Pairs:
+    """Noisy pairs of some frames of the motion."""
+    return [scene.dark(sway(k), PHOTONS, 100 * seed + k) for k in numbers]
+
+
+def run(pairs: Pairs, fuse: int | None = 8, **options: object) -> list[scotopic.Match]:
+    matcher = scotopic.Matcher("best", device="cpu", fuse=fuse, calibration=SCENE.calibration, **QUICK, **options)
+    return list(matcher.run(pairs))
+
+
+def wrong(match: scotopic.Match, frame: int, scene: MovingScene = SCENE) -> float:
+    """Share of all pixels that are more than 2 px off."""
+    return float((np.abs(match.disparity_all - scene.draw(sway(frame)).disparity) > 2).mean())
+
+
+@pytest.fixture(scope="module")
+def fused() -> list[scotopic.Match]:
+    return run(frames(range(6)))
+
+
+def test_light_adds_up_along_the_motion(fused: list[scotopic.Match]) -> None:
+    inner = (slice(12, -12), slice(24, -24))
+
+    counts = [float(np.median(each.frames[inner])) for each in fused]
+    assert counts[:3] == pytest.approx([1, 2, 3], abs=0.3)
+    assert min(counts[4:]) > 4  # places are not quite right, and this light shows it
+    clear = SCENE.draw(sway(5)).left[inner]
+    errors = [
+        float(np.sqrt(((image[inner] - clear) ** 2).mean())) for image in (fused[5].left_image, fused[5].fused_left)
+    ]
+    # Six frames have sqrt(6) = 2.4 times less noise; half a pixel's uncertainty of place takes some of it back.
+    assert errors[1] < errors[0] / 1.7
+
+
+def test_poses_follow_the_rig(fused: list[scotopic.Match]) -> None:
+    for number, each in enumerate(fused):
+        assert each.pose is not None
+        assert each.pose_covariance is not None
+        expected = sway(number)
+        assert np.allclose(each.pose[:3, 3], expected[:3, 3], atol=0.06)  # baselines; a pixel is 0.08 at the wall
+        assert np.allclose(each.pose[:3, :3], expected[:3, :3], atol=0.006)
+        assert np.all(np.linalg.eigvalsh(each.pose_covariance) >= -1e-12)
+
+
+def test_poses_are_in_the_unit_of_the_calibration(fused: list[scotopic.Match]) -> None:
+    from dataclasses import replace
+
+    meters = replace(SCENE.calibration, baseline=0.25)
+    matcher = scotopic.Matcher("best", device="cpu", fuse=8, calibration=meters, **QUICK)
+
+    found = list(matcher.run(frames(range(2))))[1]
+
+    assert np.allclose(found.pose[:3, 3], 0.25 * fused[1].pose[:3, 3])
+    assert np.allclose(found.pose_covariance[:3, :3], 0.0625 * fused[1].pose_covariance[:3, :3])
+    assert np.allclose(found.pose_covariance[3:, 3:], fused[1].pose_covariance[3:, 3:])
+
+
+def test_without_fusion_a_stream_is_as_before() -> None:
+    pairs = frames(range(2))
+
+    for found, pair in zip(run(pairs, None), pairs, strict=True):
+        alone = scotopic.match(*pair, "best", "cpu", **QUICK)
+        assert found.pose is found.frames is found.fused_left is None
+        assert np.array_equal(found.disparity_all, alone.disparity_all)
+
+
+def test_the_same_bytes_again(fused: list[scotopic.Match]) -> None:
+    again = run(frames(range(3)))
+
+    for one, other in zip(fused, again, strict=False):
+        assert np.array_equal(one.pose, other.pose)
+        assert one.fused_left.tobytes() == other.fused_left.tobytes()
+        assert one.disparity_all.tobytes() == other.disparity_all.tobytes()
+
+
+def test_no_more_frames_are_kept_than_are_fused() -> None:
+    found = run(frames(range(5)), fuse=3)
+
+    assert max(float(each.frames.max()) for each in found) <= 3 + 1e-3
+
+
+def test_a_rig_at_rest_gives_the_mean_of_its_frames() -> None:
+    pairs = [SCENE.dark(None, PHOTONS, seed) for seed in range(4)]
+
+    last = run(pairs)[-1]
+
+    mean = np.mean([pair[0] for pair in pairs], axis=0)
+    same = np.isclose(last.fused_left, mean, atol=1e-5).all(axis=2)
+    assert same.mean() > 0.95  # all but what the test for change took for one
+
+
+def test_a_cut_starts_anew_within_a_frame() -> None:
+    other = MovingScene(seed=3)
+    found = run([*frames(range(3)), *frames(range(3), other, 1)])
+
+    assert float(found[3].frames.max()) == 1
+    assert np.isinf(found[3].pose_covariance.diagonal()).all()
+    fresh = run(frames(range(3), other, 1))
+    assert wrong(found[3], 0, other) <= wrong(fresh[0], 0, other) + 0.02
+    assert float(np.median(found[4].frames)) == pytest.approx(2, abs=0.3)
+    assert wrong(found[5], 2, other) <= wrong(fresh[2], 2, other) + 0.02
+
+
+def test_three_lost_frames_are_bridged() -> None:
+    found = run(frames([0, 1, 2, 6, 7]))
+
+    assert float(np.median(found[3].frames)) > 3
+    assert np.allclose(found[3].pose[:3, 3], sway(6)[:3, 3], atol=0.08)
+    assert wrong(found[3], 6) <= wrong(run(frames([6]))[0], 6) + 0.02
+
+
+def test_half_the_exposure_is_found_and_used() -> None:
+    pairs = frames(range(5))
+    half = [0.5 * image for image in pairs[3]]
+    found = run([*pairs[:3], (half[0], half[1]), pairs[4]])
+
+    assert float(np.median(found[3].frames)) > 2.5  # a frame of half the contrast is worth a quarter
+    assert wrong(found[3], 3) <= wrong(run([pairs[3]])[0], 3) + 0.02
+    fused_mean = float(found[3].fused_left.mean())
+    assert fused_mean == pytest.approx(float(found[2].fused_left.mean()), rel=0.1)  # in the first frame's values
+    assert float(np.median(found[4].frames)) > 3
+
+
+def test_a_frame_of_noise_is_passed_over() -> None:
+    rng = np.random.default_rng(0)
+    noise = [rng.uniform(0, 1, (96, 160, 3)).astype(np.float32) for _ in range(2)]
+    pairs = frames(range(4))
+
+    found = run([*pairs[:3], (noise[0], noise[1]), pairs[3]])
+
+    assert float(found[3].frames.max()) == 1
+    assert float(np.median(found[4].frames)) > 3  # the stream before the noise goes on
+    assert np.all(np.isfinite(found[4].pose_covariance))
+    assert wrong(found[4], 3) <= wrong(run([pairs[3]])[0], 3) + 0.02
+
+
+@pytest.mark.parametrize("view", [0, 1])
+def test_an_unplugged_camera_is_passed_over(view: int) -> None:
+    pairs = frames(range(4))
+    black = list(pairs[3])
+    black[view] = np.zeros_like(black[view])
+
+    found = run([*pairs[:3], (black[0], black[1]), pairs[3]])
+
+    assert float(found[3].frames.max()) == 0
+    assert set(np.unique(found[3].reason)) == {int(scotopic.Reason.NO_STRUCTURE)}
+    assert np.array_equal(found[3].pose, found[2].pose)
+    assert float(np.median(found[4].frames)) > 3
+    assert wrong(found[4], 3) <= wrong(run([pairs[3]])[0], 3) + 0.02
+
+
+def test_what_moves_by_itself_leaves_no_ghost() -> None:
+    """The board jumps aside in the last frame: there the past is not used, elsewhere it is."""
+    backend, camera = cpu_backend(), SCENE.camera
+    pairs = [SCENE.dark(None, PHOTONS, seed) for seed in range(7)] + [SCENE.dark(None, PHOTONS, 7, board_shift=0.9)]
+    window = [Frame((left, right), (None, None), np.eye(4)) for left, right in pairs]
+    now = SCENE.draw(None, board_shift=0.9)
+    noise = estimate_noise(backend, window[0].images, NoiseSettings())
+
+    view = fuse_view(backend, camera, window[7], window[6::-1], now.disparity, noise, 0)
+
+    changed = np.abs(now.left - SCENE.draw().left).max(axis=2) > 0.25
+    assert np.median(view.frames[changed]) < 2
+    assert np.median(view.frames[~changed]) > 7
+    ghost, honest = (float(np.abs(image - now.left)[changed].mean()) for image in (view.image, pairs[7][0]))
+    assert ghost <= 1.1 * honest
+
+
+def test_masked_pixels_are_filled_from_other_frames() -> None:
+    pairs = frames(range(3))
+    hidden = np.zeros((96, 160), bool)
+    hidden[40:50, 70:90] = True
+    masked = np.ma.MaskedArray(pairs[2][0], np.broadcast_to(hidden[..., None], pairs[2][0].shape))
+
+    found = run([*pairs[:2], (masked, pairs[2][1])])
+
+    assert float(np.median(found[2].frames[hidden])) == pytest.approx(2, abs=0.3)
+    assert not np.any(found[2].reason[hidden] == scotopic.Reason.MASKED)
+
+
+def test_results_with_fusion_are_saved_and_read_again(fused: list[scotopic.Match], tmp_path) -> None:  # type: ignore[no-untyped-def]
+    fused[2].save(tmp_path / "out")
+
+    again = scotopic.Match.load(tmp_path / "out")
+
+    for name in ("pose", "pose_covariance", "frames", "fused_left", "fused_right"):
+        assert np.array_equal(getattr(again, name), getattr(fused[2], name)), name
+
+
+@pytest.mark.parametrize("fuse", [0, -1, 257, 2.5, True])
+def test_a_number_of_frames_that_makes_no_sense_is_refused(fuse: object) -> None:
+    with pytest.raises(SettingsError, match="number of pairs to fuse"):
+        scotopic.Matcher("fast", fuse=fuse)  # type: ignore[arg-type]
+
+
+def test_a_burst_is_one_answer_for_its_reference() -> None:
+    pairs = frames(range(5))
+    left, right = zip(*pairs, strict=True)
+
+    answers = list(
+        scotopic.api.refine_burst(left, right, "best", "cpu", reference=2, calibration=SCENE.calibration, **QUICK)
+    )
+
+    assert [round(float(np.median(each.frames))) for each in answers] == [1, 2, 4, 5]
+    last = scotopic.match_burst(left, right, "best", "cpu", reference=2, calibration=SCENE.calibration, **QUICK)
+    assert np.array_equal(last.disparity_all, answers[-1].disparity_all)
+    assert np.array_equal(last.left_image, pairs[2][0])
+    assert np.array_equal(last.pose, np.eye(4))
+    clear = SCENE.draw(sway(2)).left
+    single, fused = (float(np.abs(image - clear).mean()) for image in (pairs[2][0], last.fused_left))
+    assert fused < single / 1.6
+
+
+def test_a_burst_leaves_out_frames_that_show_something_else() -> None:
+    pairs = [*frames(range(3)), *frames([0], MovingScene(seed=3)), (np.zeros((96, 160, 3)), np.zeros((96, 160, 3)))]
+    left, right = zip(*pairs, strict=True)
+
+    found = scotopic.match_burst(left, right, "best", "cpu", calibration=SCENE.calibration, **QUICK)
+
+    assert round(float(np.median(found.frames))) == 3
+
+
+def test_a_burst_says_what_is_wrong_with_it() -> None:
+    pairs = frames(range(2))
+    left, right = zip(*pairs, strict=True)
+
+    with pytest.raises(InputError, match="2 left and 1 right"):
+        scotopic.match_burst(left, right[:1])
+    with pytest.raises(InputError, match="no frame 2"):
+        scotopic.match_burst(left, right, reference=2)
+    with pytest.raises(InputError, match="shows nothing"):
+        scotopic.match_burst([0 * left[0], left[1]], right, "fast", "cpu")
+
+
+def test_a_camera_is_assumed_where_none_is_given() -> None:
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=4, max_disparity=32)
+
+    found = list(matcher.run(frames(range(2))))
+
+    assert matcher.camera == StereoCamera.assumed((96, 160))
+    assert np.all(np.isfinite(found[1].pose))
