@@ -1,191 +1,307 @@
-"""Error against the number of fused frames, and of the poses: streams of dark pairs, fused in several ways.
+"""Streams in the dark: error against the number of fused frames, and of the poses; the tables of ``docs/fusion.md``.
 
-    python benchmarks/stream.py --tool ../shared/tools/make_sequence.py --scenes ../shared/data/middlebury2014_q/*
-    python benchmarks/stream.py --sequences build/streams/*-sway ../shared/more/kitti_sequence --photons 8
+    python benchmarks/stream.py --scenes ../shared/data/middlebury2014_q/* --motion sway --json rows.json
+    python benchmarks/stream.py --sequences ../shared/more/kitti_sequence --photons 8 32 --frames 16 --json rows.json
+    python benchmarks/stream.py --rows rows.json other-rows.json --page      # from rows that were measured elsewhere
 
-Scenes are still ones, which the tool turns into sequences with exact truth (kept in ``build/streams``). Sequences are
-folders as docs/evaluation.md has them. Prints a table of means over the sequences of each motion.
+Scenes are still ones with truth (Middlebury 2014). ``--tool``, a script that is called as ``make_sequence.py SCENE OUT
+--frames N --motion sway|forward|static [--object]``, makes them sequences, which are kept in ``build/streams``.
+Sequences are folders as docs/evaluation.md has them. What is run is the plan ``stream``, or parts of it. A run that was
+stopped goes on where it stopped, as long as its folder is there. Prints one table: means over the sequences of a motion.
 """
 
 import argparse
 import json
 import math
+import os
 import runpy
 import statistics
+import subprocess
 import sys
-import time
-from dataclasses import asdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import scotopic
-from scotopic.backends.device import resolve_device
-from scotopic.evaluation.curves import at_coverage
-from scotopic.evaluation.metrics import score
-from scotopic.evaluation.streams.alignment import ALIGNMENTS, Window, maps_of
-from scotopic.evaluation.streams.poses import pose_errors
-from scotopic.evaluation.streams.sequence import StereoSequence, read_sequence
-from scotopic.settings import make_settings
-
 ROOT = Path(__file__).resolve().parents[1]
-COVERAGES = (28, 100)  # percent
-ERRORS = ("epe", "bad-1", "bad-3")
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "stream.json", ROOT / "docs" / "fusion.md"
+CURVE = ROOT / "docs" / "images" / "fusion_curve.png"
+BEGIN, END = "<!-- tables of stream, written by benchmarks/stream.py -->", "<!-- end of the tables of stream -->"
+METHODS = ("none", "mean", "flow", "fusion", "oracle", "orb", "sift")
+COVERAGES, WINDOWS, ERRORS = (28, 100), (1, 19), ("epe", "bad-1", "bad-3")
+POSES = ("translation_percent", "rotation_per_length", "step_px", "last_px", "nees")
+DIGITS = 5  # significant, of a row
+GAP = "\N{EN DASH}"
 Row = dict[str, Any]
 
 
 def main() -> None:
-    """Run, print, keep."""
+    """Run, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sequences", nargs="*", type=Path, default=[], help="folders of sequences")
     parser.add_argument("--scenes", nargs="*", type=Path, default=[], help="folders of still scenes")
-    parser.add_argument("--motion", nargs="+", default=["static", "sway", "forward"], help="of still scenes; +object")
+    parser.add_argument(
+        "--motion",
+        nargs="+",
+        default=["static", "sway", "forward"],
+        help="of still scenes; sway+object: with an object",
+    )
     parser.add_argument("--tool", type=Path, default=ROOT.parent / "shared" / "tools" / "make_sequence.py")
     parser.add_argument("--made", type=Path, default=ROOT / "build" / "streams", help="where made sequences are kept")
+    parser.add_argument("-o", "--out", type=Path, default=ROOT / "build" / "stream", help="folder of the results")
     parser.add_argument("--frames", nargs="+", type=int, default=[1, 2, 4, 8, 16], help="numbers of fused frames")
-    parser.add_argument("--rows", nargs="+", default=["none", "mean", "flow", "fusion", "oracle"])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS[:5]), choices=METHODS, help="rows of the table")
     parser.add_argument("--photons", nargs="+", type=float, default=[2.0])
     parser.add_argument("--read-noise", type=float, default=2.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--preset", default="best")
-    parser.add_argument("--max-disparity", type=int, default=128)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--json", type=Path, help="file for the rows")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--json", type=Path, help="file for the rows; those of other sequences in it stay")
+    parser.add_argument("--rows", nargs="*", type=Path, default=[], help="files of rows to add to those of this run")
+    parser.add_argument("--page", action="store_true", help="write rows and tables into the repository")
     options = parser.parse_args()
+    if options.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU
     rows: list[Row] = []
-    for motion, folder in _folders(options):
-        sequence = read_sequence(folder, max(options.frames))
-        for photons in options.photons:
-            for seed in range(options.seeds):
-                rows += run(sequence, motion, photons, seed, options)
-    print("\n" + table(rows))
+    for path in [*([RESULTS] if options.page and RESULTS.exists() else []), *options.rows]:
+        rows = merge(rows, json.loads(path.read_text()))
+    folders = [*options.sequences, *_made(options)]
+    if folders:
+        rows = merge(rows, run(folders, options))
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        kept = json.loads(options.json.read_text()) if options.json.exists() else []
+        write_rows(options.json, merge(kept, rows))
+    print("\n" + overview(rows))
+    if options.page:
+        write_rows(RESULTS, rows)
+        write_tables(PAGE, rows)
+        draw_curve(rows, CURVE)
 
 
-def _folders(options: argparse.Namespace) -> list[tuple[str, Path]]:
-    """Return motion and folder of each sequence; those of still scenes are made where they are missing."""
-    found = [(_motion_of(folder), folder) for folder in options.sequences]
+def _made(options: argparse.Namespace) -> Iterable[Path]:
+    """Yield the sequences of the still scenes, made where they are missing."""
     for scene in options.scenes:
         for motion in options.motion:
-            folder = options.made / f"{scene.name}-{motion}"
-            if not (folder / f"{max(options.frames) - 1:03d}.npz").exists():
-                _make(options.tool, scene, folder, motion, max(options.frames))
-            found.append((motion, folder))
-    return found
+            folder, most = options.made / f"{scene.name}-{motion}", max(options.frames)
+            if not (folder / f"{most - 1:03d}.npz").exists():
+                print(f"making {folder}", flush=True)
+                kind, _, has_object = motion.partition("+")
+                words = [str(options.tool), str(scene), str(folder), "--motion", kind, "--frames", str(most)]
+                sys.argv = [*words, "--object"] if has_object else words
+                runpy.run_path(str(options.tool), run_name="__main__")
+            yield folder
 
 
-def _motion_of(folder: Path) -> str:
-    return folder.name.rpartition("-")[2]
+def motion_of(sequence: str) -> str:
+    """Return how the rig moves in a sequence: the end of its name, or all of it."""
+    return sequence.rpartition("-")[2]
 
 
-def _make(tool: Path, scene: Path, folder: Path, motion: str, frames: int) -> None:
-    print(f"making {folder}", flush=True)
-    kind, _, moving = motion.partition("+")
-    words = [str(tool), str(scene), str(folder), "--motion", kind, "--frames", str(frames)]
-    sys.argv = [*words, "--object"] if moving else words
-    runpy.run_path(str(tool), run_name="__main__")
+def spec_of(method: str, preset: str) -> str:
+    """Return the spec of a row of the table."""
+    if method in ("orb", "sift"):
+        return f"odometry:{method}"
+    return {"none": f"scotopic:{preset}", "fusion": f"stream:{preset}"}.get(method, f"stream:{preset}+{method}")
 
 
-def run(sequence: StereoSequence, motion: str, photons: float, seed: int, options: argparse.Namespace) -> list[Row]:
-    """Return the rows of one sequence and noise."""
-    recorded = sequence.record(photons, options.read_noise, seed)
-    device = resolve_device(options.device)
-    height, width, _ = sequence.shape
-    settings = make_settings(options.preset, max_disparity=min(options.max_disparity, width))
-    about = {"sequence": sequence.name, "motion": motion, "photons": photons, "seed": seed}
-    rows = []
-    for name in options.rows:
-        if name == "fusion":
-            rows += [{**about, "row": name, **found} for found in _run_fusion(sequence, recorded, settings, options)]
-            continue
-        if name == "oracle" and sequence.truths is None:
-            continue
-        for frames in options.frames:
-            if frames == 1 and name != "none":  # with one frame all are alike
-                continue
-            window = Window(sequence, recorded[:frames])
-            start = time.perf_counter()
-            maps = maps_of(ALIGNMENTS[name](window, settings, device))
-            seconds = time.perf_counter() - start
-            rows.append({**about, "row": name, "frames": frames, "seconds": seconds, **_errors(window, maps)})
-            _tell(rows[-1])
-    return rows
+# --- running --------------------------------------------------------------------------------------------------------
 
 
-def _run_fusion(sequence: StereoSequence, recorded: Any, settings: Any, options: argparse.Namespace) -> list[Row]:
-    calibration = sequence.calibration
-    most = max(options.frames)
-    matcher = scotopic.Matcher(settings, sequence.shape, options.device, fuse=most, calibration=calibration)
-    rows, poses, covariances, seconds = [], [], [], []
-    stream = matcher.run(recorded)
-    for number in range(len(recorded)):
-        start = time.perf_counter()
-        found = next(stream)
-        seconds.append(time.perf_counter() - start)
-        poses.append(np.asarray(found.pose))
-        covariances.append(np.asarray(found.pose_covariance))
-        if number + 1 in options.frames:
-            window = Window(sequence, recorded[: number + 1])
-            row = {"frames": number + 1, "seconds": statistics.median(seconds[1:] or seconds)}
-            row |= _errors(window, maps_of(found)) | asdict(pose_errors(sequence, poses, covariances))
-            row["frames_behind"] = float(np.mean(found.frames))
-            _tell({"sequence": sequence.name, "row": "fusion", **row})
-            rows.append(row)
-    return rows
+def run(folders: list[Path], options: argparse.Namespace) -> list[Row]:
+    """Run what is missing, and return a row for each sequence, noise, method and number of frames."""
+    from scotopic.evaluation.benchmark import Status, run_benchmark
+    from scotopic.evaluation.plan import DatasetPlan, load_plan
+    from scotopic.evaluation.records import Record, record_path
+    from scotopic.evaluation.report.results import read_results
+
+    def tell(status: Status) -> None:
+        if status.last is not None:
+            shown = one_row(status.last, "", {}) if status.last.error is None else {"error": status.last.error}
+            task = status.last.task
+            words = (
+                f"{status.done} of {status.total}  {task.scene}  {task.method}  {task.photons:g} ph  N {task.frames}"
+            )
+            few = {
+                name: value for name, value in shown.items() if name in ("W1@28", "W19@28", *POSES, "seconds", "error")
+            }
+            print(words, json.dumps(few), flush=True)
+
+    places = [str(folder.resolve()) for folder in folders]
+    specs = {spec_of(method, options.preset): method for method in options.methods}
+    plan = load_plan("stream").with_changes(
+        datasets=(DatasetPlan("sequence", (places[0],), tuple(places[1:])),),
+        methods=tuple(specs),
+        photons=tuple(options.photons),
+        frames=tuple(options.frames),
+        seeds=tuple(range(options.seeds)),
+        thresholds=(1.0, 3.0),
+        read_noise=options.read_noise,
+    )
+    run_benchmark(plan, Path("/"), options.out, tell=tell)
+    records: list[Record] = []
+    for group in read_results(options.out).groups:
+        for spec in specs:
+            records += group.scored(spec).values()
+    assert all(record_path(options.out, record.task).exists() for record in records)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=ROOT, check=False
+    ).stdout.strip()
+    return [one_row(record, commit, specs) for record in records]
 
 
-def _errors(window: Window, maps: tuple[Any, Any, Any]) -> Row:
-    """Return the errors by window and coverage; the coverage is that which is reached."""
-    _, dense, confidence = maps
-    truths = window.sequence.truths
-    if truths is None:
-        return {}
-    truth = truths[window.present]
-    found: Row = {}
+def one_row(record: Any, commit: str, names: dict[str, str]) -> Row:
+    """Return a record as a flat row: errors as ``W19@28: [EPE, Bad-1, Bad-3]``, poses, seconds for a pair."""
+    from scotopic.evaluation.report.summary import figures_at
+
+    task = record.task
+    row: Row = {"sequence": task.scene, "photons": task.photons, "read_noise": task.read_noise, "seed": task.seed}
+    row |= {"method": names.get(task.method, task.method), "frames": task.frames, "seconds": _short(record.seconds)}
+    row |= {"size": [record.width, record.height], "commit": commit}
+    row["device"] = task.inputs.device if task.inputs else ""
     for coverage in COVERAGES:
-        kept = at_coverage(dense, confidence, coverage / 100)
-        for side in (1, 19):
-            scored = score(kept, truth, side, (1, 3))
-            figures = (scored.epe, scored.bad[1], scored.bad[3])
-            found |= {f"W{side}@{coverage} {name}": value for name, value in zip(ERRORS, figures, strict=True)}
-            found[f"coverage@{coverage}"] = 100 * scored.coverage
-    return found
+        for window in WINDOWS:
+            found = figures_at(record, window, coverage)
+            if found:
+                row[f"W{window}@{coverage}"] = [_short(found[name]) for name in ERRORS]
+    return row | {name: _short(value) for name, value in record.motion.items() if value is not None}
 
 
-def _tell(row: Row) -> None:
-    shown = {k: v for k, v in row.items() if not k.startswith(("W", "coverage")) or k.endswith("@28 epe")}
-    print("  ".join(f"{k} {v:.3g}" if isinstance(v, float) else str(v) for k, v in shown.items()), flush=True)
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
-# --- table ----------------------------------------------------------------------------------------------------------
+def merge(kept: list[Row], rows: list[Row]) -> list[Row]:
+    """Return the rows that were kept, with those that were measured again replaced."""
 
-COLUMNS = ("translation_percent", "rotation_per_length", "step_px", "last_px", "nees", "frames_behind", "seconds")
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in ("sequence", "photons", "read_noise", "seed", "method", "frames"))
+
+    both = {key(row): row for row in (*kept, *rows)}
+    return [both[each] for each in sorted(both)]
 
 
-def table(rows: list[Row]) -> str:
-    """Return a table of means over sequences and seeds: EPE / Bad-1 / Bad-3 at each window and coverage, poses, time."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["motion"], row["photons"], row["row"], row["frames"]), []).append(row)
-    errors = [f"W{side}@{coverage}" for coverage in COVERAGES for side in (1, 19)]
-    head = ["motion", "photons", "row", "N", "n", *errors, "t %", "r deg/len", "step px", "last px", "NEES", "frames"]
-    head.append("s/pair")
-    lines = [head, ["---"] * len(head)]
-    for (motion, photons, name, frames), group in groups.items():
-        cells = [motion, f"{photons:g}", name, str(frames), str(len(group))]
-        for each in errors:
-            means = [_mean(group, f"{each} {error}") for error in ERRORS]
-            cells.append("" if math.isnan(means[0]) else f"{means[0]:.3f} / {means[1]:.1f} / {means[2]:.1f}")
-        cells += ["" if math.isnan(mean) else f"{mean:.3g}" for mean in (_mean(group, name) for name in COLUMNS)]
-        lines.append(cells)
+def write_rows(path: Path, rows: list[Row]) -> None:
+    """Write rows, one a line."""
+    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def overview(rows: list[Row]) -> str:
+    """Return all rows as one table of means over sequences and seeds."""
+    cells = [f"W{window}@{coverage}" for coverage in COVERAGES for window in WINDOWS]
+    heads = ["motion", "photons", "method", "N", "runs", *cells, "t %", "r deg/len", "step px", "last px", "NEES"]
+    lines = [[*heads, "s/pair"]]
+    for (motion, photons, method, frames), found in _groups(rows).items():
+        line = [motion, f"{photons:g}", method, str(frames), str(len(found))]
+        line += [_errors(found, cell) for cell in cells]
+        lines.append(line + [_number(found, name) for name in (*POSES, "seconds")])
+    return _markdown(lines)
+
+
+def _groups(rows: list[Row]) -> dict[tuple[str, float, str, int], list[Row]]:
+    """Return rows by motion, photons, method and frames; the first frame alone is the same for all methods."""
+    groups: dict[tuple[str, float, str, int], list[Row]] = {}
+    order = sorted(
+        rows, key=lambda row: (motion_of(row["sequence"]), row["photons"], METHODS.index(row["method"]), row["frames"])
+    )
+    for row in order:
+        key = (motion_of(row["sequence"]), row["photons"], row["method"], row["frames"])
+        groups.setdefault(key, []).append(row)
+    return groups
+
+
+def _mean(found: list[Row], name: str, part: int | None = None) -> float:
+    """Return the mean of a figure over those rows that have it; NaN if none has."""
+    values = [row[name] if part is None else row[name][part] for row in found if name in row]
+    return statistics.fmean(values) if values else math.nan
+
+
+def _errors(found: list[Row], name: str) -> str:
+    # A mean over fewer sequences than others have would compare the sequences.
+    if not all(name in row for row in found):
+        return GAP
+    means = [_mean(found, name, part) for part in range(len(ERRORS))]
+    return f"{means[0]:.2f}, {means[1]:.0f}, {means[2]:.0f}"
+
+
+def _number(found: list[Row], name: str) -> str:
+    mean = _mean(found, name)
+    return GAP if math.isnan(mean) else f"{mean:.2g}" if mean < 10 else f"{mean:.0f}"
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    lines = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _mean(group: list[Row], name: str) -> float:
-    values = [row[name] for row in group if not math.isnan(row.get(name, math.nan))]
-    return statistics.fmean(values) if values else math.nan
+def tables(rows: list[Row]) -> str:
+    """Return the tables of the page: errors after the most frames, and poses."""
+    groups = _groups(rows)
+    most = max(row["frames"] for row in rows)
+    names = [("none", "one pair"), ("mean", "plain mean"), ("flow", "optical flow, mean"), ("fusion", "**fusion**")]
+    names.append(("oracle", "true alignment"))
+    parts = []
+    with_errors = {(motion, photons) for (motion, photons, _, _), found in groups.items() if "W1@28" in found[0]}
+    for coverage in COVERAGES:
+        for window in WINDOWS:
+            lines = [["motion", *(title for _, title in names)]]
+            for motion, photons in sorted(with_errors):
+                found = [groups.get((motion, photons, name, most), []) for name, _ in names]
+                cells = [_errors(each, f"W{window}@{coverage}") if each else GAP for each in found]
+                lines.append([_place(motion, photons), *cells])
+            title = f"**W = {window}{', pointwise' if window == 1 else ''}, at {coverage} % coverage, frame {most}**"
+            parts.append(f"{title}\n\n{_markdown(lines)}")
+    heads = ["", "method", "translation, %", "rotation, deg", "step, px", f"{most} to 1, px", "NEES", "s per pair"]
+    lines = [heads]
+    for (motion, photons, method, frames), found in groups.items():
+        if frames == most and any(name in row for row in found for name in POSES) and motion != "static":
+            cells = [_number(found, name) for name in (*POSES, "seconds")]
+            lines.append([_place(motion, photons), method, *cells])
+    return "\n\n".join([*parts, f"**Poses up to frame {most}**\n\n{_markdown(lines)}"])
+
+
+def _place(motion: str, photons: float) -> str:
+    return f"{motion.replace('_', ' ').replace('kitti sequence', 'KITTI')}, {photons:g} photons"
+
+
+def write_tables(page: Path, rows: list[Row]) -> None:
+    """Replace the tables in the page."""
+    before, found, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not (found and closed):
+        raise SystemExit(f"{page} has no place for the tables: it must hold the lines {BEGIN} and {END}.")
+    page.write_text(f"{before}{BEGIN}\n\n{tables(rows)}\n\n{END}{after}", encoding="utf-8")
+
+
+def draw_curve(rows: list[Row], path: Path) -> None:
+    """Draw the error against the number of fused frames, a panel for each motion with truth."""
+    import matplotlib.pyplot as plt
+
+    groups = _groups([row for row in rows if "W1@28" in row])
+    motions = list(dict.fromkeys(motion for motion, *_ in groups))
+    looks = {"none": "C7:", "mean": "C3--", "flow": "C1--", "fusion": "C0-", "oracle": "C2-."}
+    labels = {"none": "one pair", "mean": "plain mean", "flow": "optical flow, mean", "oracle": "true alignment"}
+    figure, panels = plt.subplots(2, len(motions), figsize=(3.2 * len(motions), 5.2), sharex=True, squeeze=False)
+    for column, motion in enumerate(motions):
+        for line, window in enumerate(reversed(WINDOWS)):
+            panel = panels[line][column]
+            for method, look in looks.items():
+                found = {n: each for (m, _, name, n), each in groups.items() if (m, name) == (motion, method)}
+                heights = [_mean(each, f"W{window}@28", 0) for each in found.values()]
+                panel.plot(list(found), heights, look, marker="o", markersize=3, label=labels.get(method, method))
+            panel.set_xscale("log", base=2)
+            panel.set_xticks(sorted({n for *_, n in groups}), [str(n) for n in sorted({n for *_, n in groups})])
+            panel.set_ylim(bottom=0)
+            panel.grid(alpha=0.3)
+            panel.set_title(f"{motion}, W = {window}", fontsize=10)
+    panels[0][0].set_ylabel("EPE at 28 % coverage, px")
+    panels[1][0].set_ylabel("EPE at 28 % coverage, px")
+    for panel in panels[-1]:
+        panel.set_xlabel("frames")
+    panels[0][0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
 if __name__ == "__main__":

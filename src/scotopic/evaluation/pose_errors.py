@@ -1,7 +1,7 @@
 """How far estimated poses are from the true ones.
 
-**Relative errors, by KITTI's definition** (Geiger, Lenz and Urtasun, 2012). For each frame ``i`` and each length ``L``,
-``j`` is the first frame that lies at least ``L`` further along the true path. With ``D`` the motion from ``j`` to ``i``::
+**Relative errors, by KITTI's definition** (Geiger, Lenz and Urtasun, 2012). For each frame ``i`` and each length, ``j``
+is the first frame that lies at least as far from it along the true path. With ``D`` the motion from ``j`` to ``i``::
 
     E = D_estimated^-1 D_true,   translation error = |t(E)| / length,   rotation error = angle(E) / length
 
@@ -20,12 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
-from scotopic.evaluation.streams.sequence import StereoSequence
+from scotopic.evaluation.sequence import StereoSequence
 from scotopic.fusion.geometry import Matrix, inverse, logarithm
 
 KITTI_LENGTHS = tuple(100.0 * k for k in range(1, 9))  #: m
@@ -57,8 +58,9 @@ def pose_errors(
         last = reprojection_error(sequence, poses, len(poses) - 1, 0)
     nees = math.nan
     if covariances is not None:
-        each = zip(true[1:], poses[1:], covariances[1:], strict=False)
-        nees = float(np.mean([normalized_error(*values) for values in each]))
+        found = [normalized_error(*each) for each in zip(true[1:], poses[1:], covariances[1:], strict=True)]
+        known = [value for value in found if not math.isnan(value)]
+        nees = float(np.mean(known)) if known else math.nan
     return PoseErrors(translation, rotation, step, last, nees)
 
 
@@ -85,7 +87,7 @@ def relative_errors(true: Sequence[Matrix], estimated: Sequence[Matrix]) -> tupl
 
 def segments(true: Sequence[Matrix]) -> Iterator[tuple[int, int, float]]:
     """Yield first frame, last frame and length of every segment of a path that errors are measured over."""
-    steps = [float(np.linalg.norm(b[:3, 3] - a[:3, 3])) for a, b in zip(true[:-1], true[1:], strict=True)]
+    steps = [float(np.linalg.norm(b[:3, 3] - a[:3, 3])) for a, b in pairwise(true)]
     path = np.concatenate(([0.0], np.cumsum(steps)))
     total = float(path[-1])
     lengths = [length for length in KITTI_LENGTHS if length <= total] or [total * k / 8 for k in range(1, 9)]
