@@ -7,7 +7,8 @@
 Scenes are still ones with truth (Middlebury 2014). ``--tool``, a script that is called as ``make_sequence.py SCENE OUT
 --frames N --motion sway|forward|static [--object]``, makes them sequences, which are kept in ``build/streams``.
 Sequences are folders as docs/evaluation.md has them. What is run is the plan ``stream``, or parts of it. A run that was
-stopped goes on where it stopped, as long as its folder is there. Prints one table: means over the sequences of a motion.
+stopped goes on where it stopped, as long as its folder is there. Prints one table of means over the sequences of each
+motion.
 """
 
 import argparse
