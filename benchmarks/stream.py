@@ -1,5 +1,6 @@
 """Streams in the dark: error against the number of fused frames, and of the poses; the tables of ``docs/fusion.md``.
 
+    python benchmarks/stream.py --room --motion sway                     # the rendered room: needs no data
     python benchmarks/stream.py --scenes ../shared/data/middlebury2014_q/* --motion sway --json rows.json
     python benchmarks/stream.py --sequences ../shared/more/kitti_sequence --photons 8 32 --frames 16 --json rows.json
     python benchmarks/stream.py --rows rows.json other-rows.json --page      # from rows that were measured elsewhere
@@ -27,11 +28,22 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "stream.json", ROOT / "docs" / "fusion.md"
 CURVE = ROOT / "docs" / "images" / "fusion_curve.png"
 BEGIN, END = "<!-- tables of stream, written by benchmarks/stream.py -->", "<!-- end of the tables of stream -->"
+MOTIONS = ("static", "sway", "forward", "sway+object", "forward+object")
 METHODS = ("none", "mean", "flow", "fusion", "oracle", "orb", "sift")
 COVERAGES, WINDOWS, ERRORS = (28, 100), (1, 19), ("epe", "bad-1", "bad-3")
 POSES = ("translation_percent", "rotation_per_length", "step_px", "last_px", "nees")
+ROOM = (272, 176)  # px
 DIGITS = 5  # significant, of a row
 GAP = "\N{EN DASH}"
+TITLES = {
+    "none": "one pair",
+    "mean": "plain mean",
+    "flow": "optical flow",
+    "fusion": "**fusion**",
+    "oracle": "true alignment",
+    "orb": "ORB",
+    "sift": "SIFT",
+}
 Row = dict[str, Any]
 
 
@@ -39,12 +51,13 @@ def main() -> None:
     """Run, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sequences", nargs="*", type=Path, default=[], help="folders of sequences")
+    parser.add_argument("--room", action="store_true", help="the rendered room, moved through")
     parser.add_argument("--scenes", nargs="*", type=Path, default=[], help="folders of still scenes")
     parser.add_argument(
         "--motion",
         nargs="+",
         default=["static", "sway", "forward"],
-        help="of still scenes; sway+object: with an object",
+        help="of room and scenes; sway+object: with an object",
     )
     parser.add_argument("--tool", type=Path, default=ROOT.parent / "shared" / "tools" / "make_sequence.py")
     parser.add_argument("--made", type=Path, default=ROOT / "build" / "streams", help="where made sequences are kept")
@@ -79,7 +92,12 @@ def main() -> None:
 
 
 def _made(options: argparse.Namespace) -> Iterable[Path]:
-    """Yield the sequences of the still scenes, made where they are missing."""
+    """Yield the sequences of the room and of the still scenes, made where they are missing."""
+    for motion in options.motion if options.room else ():
+        folder = options.made / f"room_{motion}"
+        if not (folder / f"{max(options.frames) - 1:03d}.npz").exists():
+            write_room(folder, motion, max(options.frames))
+        yield folder
     for scene in options.scenes:
         for motion in options.motion:
             folder, most = options.made / f"{scene.name}-{motion}", max(options.frames)
@@ -87,14 +105,47 @@ def _made(options: argparse.Namespace) -> Iterable[Path]:
                 print(f"making {folder}", flush=True)
                 kind, _, has_object = motion.partition("+")
                 words = [str(options.tool), str(scene), str(folder), "--motion", kind, "--frames", str(most)]
-                sys.argv = [*words, "--object"] if has_object else words
-                runpy.run_path(str(options.tool), run_name="__main__")
+                own, sys.argv = sys.argv, [*words, "--object"] if has_object else words
+                try:
+                    runpy.run_path(str(options.tool), run_name="__main__")
+                finally:
+                    sys.argv = own
             yield folder
 
 
-def motion_of(sequence: str) -> str:
-    """Return how the rig moves in a sequence: the end of its name, or all of it."""
-    return sequence.rpartition("-")[2]
+def write_room(folder: Path, motion: str, frames: int) -> None:
+    """Write a sequence of the rendered room, seen by a rig that stands, sways or goes ahead."""
+    import cv2
+    import numpy as np
+
+    import scotopic
+    from scotopic.sensor import to_uint8
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for k in range(frames):
+        pose, a = np.eye(4), 2 * np.pi * k / 24
+        degrees, pose[:3, 3] = {
+            "static": ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+            "sway": (
+                (0.5 * np.sin(a), np.sin(a), 0.3 * np.sin(2 * a)),
+                (0.8 * np.sin(a), 0.3 * np.sin(2 * a), 0.6 * a),
+            ),
+            "forward": ((0.0, 0.15 * k, 0.0), (0.02 * k, 0.0, 0.2 * k)),
+        }[motion]
+        pose[:3, :3] = cv2.Rodrigues(np.deg2rad(degrees))[0]
+        scene = scotopic.render_scene(*ROOM, pose=pose)
+        views = {"clean_left": to_uint8(scene.left), "clean_right": to_uint8(scene.right)}
+        np.savez_compressed(folder / f"{k:03d}.npz", **views, disparity=scene.disparity_left, pose=pose)
+        c = scene.calibration
+        (folder / "calib.txt").write_text(f"{c.fx} {c.cx} {c.cy} {c.baseline} {c.doffs}\n")
+
+
+def kind_of(sequence: str) -> tuple[str, str]:
+    """Return what a sequence shows, and how the rig moves in it, by its name."""
+    if sequence.startswith("room_"):
+        return "Rendered room", sequence.removeprefix("room_")
+    scene, dash, motion = sequence.rpartition("-")
+    return ("Middlebury scenes", motion) if dash else ("KITTI" if "kitti" in scene + motion else motion, "as recorded")
 
 
 def spec_of(method: str, preset: str) -> str:
@@ -188,26 +239,32 @@ def write_rows(path: Path, rows: list[Row]) -> None:
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
+Group = tuple[str, str, float, str, int]  # what, motion, photons, method, frames
+
+
 def overview(rows: list[Row]) -> str:
     """Return all rows as one table of means over sequences and seeds."""
     cells = [f"W{window}@{coverage}" for coverage in COVERAGES for window in WINDOWS]
-    heads = ["motion", "photons", "method", "N", "runs", *cells, "t %", "r deg/len", "step px", "last px", "NEES"]
+    heads = ["", "motion", "photons", "method", "N", "runs", *cells, "t %", "r deg/len", "step px", "last px", "NEES"]
     lines = [[*heads, "s/pair"]]
-    for (motion, photons, method, frames), found in _groups(rows).items():
-        line = [motion, f"{photons:g}", method, str(frames), str(len(found))]
+    for (what, motion, photons, method, frames), found in group_rows(rows).items():
+        line = [what, motion, f"{photons:g}", method, str(frames), str(len(found))]
         line += [_errors(found, cell) for cell in cells]
         lines.append(line + [_number(found, name) for name in (*POSES, "seconds")])
     return _markdown(lines)
 
 
-def _groups(rows: list[Row]) -> dict[tuple[str, float, str, int], list[Row]]:
-    """Return rows by motion, photons, method and frames; the first frame alone is the same for all methods."""
-    groups: dict[tuple[str, float, str, int], list[Row]] = {}
-    order = sorted(
-        rows, key=lambda row: (motion_of(row["sequence"]), row["photons"], METHODS.index(row["method"]), row["frames"])
-    )
-    for row in order:
-        key = (motion_of(row["sequence"]), row["photons"], row["method"], row["frames"])
+def group_rows(rows: list[Row]) -> dict[Group, list[Row]]:
+    """Return rows by what they show, motion, photons, method and frames, in the order of the tables."""
+
+    def place(row: Row) -> tuple[Any, ...]:
+        what, motion = kind_of(row["sequence"])
+        rank = MOTIONS.index(motion) if motion in MOTIONS else len(MOTIONS)
+        return what, rank, motion, row["photons"], METHODS.index(row["method"]), row["frames"]
+
+    groups: dict[Group, list[Row]] = {}
+    for row in sorted(rows, key=place):
+        key = (*kind_of(row["sequence"]), row["photons"], row["method"], row["frames"])
         groups.setdefault(key, []).append(row)
     return groups
 
@@ -237,33 +294,62 @@ def _markdown(lines: list[list[str]]) -> str:
 
 
 def tables(rows: list[Row]) -> str:
-    """Return the tables of the page: errors after the most frames, and poses."""
-    groups = _groups(rows)
-    most = max(row["frames"] for row in rows)
-    names = [("none", "one pair"), ("mean", "plain mean"), ("flow", "optical flow, mean"), ("fusion", "**fusion**")]
-    names.append(("oracle", "true alignment"))
+    """Return the tables of the page: for each kind of sequence errors after the most frames, poses, and time."""
+    with_errors = [row for row in rows if "W1@28" in row]
+    parts = [f"![Error over the number of frames](images/{CURVE.name})"] if with_errors else []
+    for what in dict.fromkeys(kind_of(row["sequence"])[0] for row in rows):
+        own = [row for row in rows if kind_of(row["sequence"])[0] == what]
+        most = max(row["frames"] for row in own)
+        groups = group_rows([row for row in own if row["frames"] == most])
+        runs = max(len(found) for found in groups.values())
+        parts.append(f"### {what}\n\nAfter {most} frames; means over {runs} sequence{'s' if runs > 1 else ''}.")
+        parts += _error_tables(groups)
+        parts.append(f"**Poses**\n\n{_pose_table(groups)}")
+        parts.append(f"**Seconds per pair**, {_devices(own)}\n\n{_time_table(groups)}")
+    return "\n\n".join(parts)
+
+
+def _error_tables(groups: dict[Group, list[Row]]) -> list[str]:
+    """Return a table for each window and coverage: EPE in px, Bad-1 and Bad-3 in %, a column for each motion."""
+    scored = {key: found for key, found in groups.items() if any("W1@28" in row for row in found)}
+    levels = list(dict.fromkeys((motion, photons) for _, motion, photons, _, _ in scored))
     parts = []
-    with_errors = {(motion, photons) for (motion, photons, _, _), found in groups.items() if "W1@28" in found[0]}
-    for coverage in COVERAGES:
+    for coverage in COVERAGES if scored else ():
         for window in WINDOWS:
-            lines = [["motion", *(title for _, title in names)]]
-            for motion, photons in sorted(with_errors):
-                found = [groups.get((motion, photons, name, most), []) for name, _ in names]
-                cells = [_errors(each, f"W{window}@{coverage}") if each else GAP for each in found]
-                lines.append([_place(motion, photons), *cells])
-            title = f"**W = {window}{', pointwise' if window == 1 else ''}, at {coverage} % coverage, frame {most}**"
+            lines = [["EPE, Bad-1, Bad-3", *(_level(*level, levels) for level in levels)]]
+            for method in dict.fromkeys(key[3] for key in scored):
+                cells = [[found for key, found in scored.items() if key[1:4] == (*at, method)] for at in levels]
+                lines.append(
+                    [TITLES[method], *(_errors(cell[0], f"W{window}@{coverage}") if cell else GAP for cell in cells)]
+                )
+            title = f"**W = {window}{', pointwise' if window == 1 else ''}, at {coverage} % coverage**"
             parts.append(f"{title}\n\n{_markdown(lines)}")
-    heads = ["", "method", "translation, %", "rotation, deg", "step, px", f"{most} to 1, px", "NEES", "s per pair"]
-    lines = [heads]
-    for (motion, photons, method, frames), found in groups.items():
-        if frames == most and any(name in row for row in found for name in POSES) and motion != "static":
-            cells = [_number(found, name) for name in (*POSES, "seconds")]
-            lines.append([_place(motion, photons), method, *cells])
-    return "\n\n".join([*parts, f"**Poses up to frame {most}**\n\n{_markdown(lines)}"])
+    return parts
 
 
-def _place(motion: str, photons: float) -> str:
-    return f"{motion.replace('_', ' ').replace('kitti sequence', 'KITTI')}, {photons:g} photons"
+def _level(motion: str, photons: float, levels: list[tuple[str, float]]) -> str:
+    """Return the head of a column; the light where it differs."""
+    return motion if len({light for _, light in levels}) == 1 else f"{motion}, {photons:g} photons"
+
+
+def _pose_table(groups: dict[Group, list[Row]]) -> str:
+    levels = list(dict.fromkeys((motion, photons) for _, motion, photons, _, _ in groups))
+    lines = [["motion", "poses by", "transl., %", "rot., deg", "step, px", "last, px", "NEES"]]
+    for (_, motion, photons, method, _), found in groups.items():
+        if any(name in row for row in found for name in POSES):
+            cells = [_number(found, name) for name in POSES]
+            lines.append([_level(motion, photons, levels), TITLES[method], *cells])
+    return _markdown(lines)
+
+
+def _time_table(groups: dict[Group, list[Row]]) -> str:
+    methods = list(dict.fromkeys(key[3] for key in groups))
+    found = [[row for key, rows in groups.items() if key[3] == method for row in rows] for method in methods]
+    return _markdown([[TITLES[method] for method in methods], [_number(each, "seconds") for each in found]])
+
+
+def _devices(rows: list[Row]) -> str:
+    return " and ".join(sorted({row["device"].replace("cpu", "CPU").replace("cuda", "GPU") for row in rows}))
 
 
 def write_tables(page: Path, rows: list[Row]) -> None:
@@ -276,31 +362,33 @@ def write_tables(page: Path, rows: list[Row]) -> None:
 
 
 def draw_curve(rows: list[Row], path: Path) -> None:
-    """Draw the error against the number of fused frames, a panel for each motion with truth."""
+    """Draw the error against the number of fused frames: a column for each motion, of real scenes where there are."""
     import matplotlib.pyplot as plt
 
-    groups = _groups([row for row in rows if "W1@28" in row])
-    motions = list(dict.fromkeys(motion for motion, *_ in groups))
+    groups = group_rows([row for row in rows if "W1@28" in row])
+    what = next((what for what, *_ in groups if what != "Rendered room"), "Rendered room")
+    groups = {key: found for key, found in groups.items() if key[0] == what}
+    motions = list(dict.fromkeys(motion for _, motion, *_ in groups))
+    counts = sorted({frames for *_, frames in groups})
     looks = {"none": "C7:", "mean": "C3--", "flow": "C1--", "fusion": "C0-", "oracle": "C2-."}
-    labels = {"none": "one pair", "mean": "plain mean", "flow": "optical flow, mean", "oracle": "true alignment"}
-    figure, panels = plt.subplots(2, len(motions), figsize=(3.2 * len(motions), 5.2), sharex=True, squeeze=False)
+    figure, panels = plt.subplots(2, len(motions), figsize=(3.2 * len(motions), 5.4), sharex=True, squeeze=False)
     for column, motion in enumerate(motions):
         for line, window in enumerate(reversed(WINDOWS)):
             panel = panels[line][column]
             for method, look in looks.items():
-                found = {n: each for (m, _, name, n), each in groups.items() if (m, name) == (motion, method)}
+                found = {key[4]: each for key, each in groups.items() if (key[1], key[3]) == (motion, method)}
                 heights = [_mean(each, f"W{window}@28", 0) for each in found.values()]
-                panel.plot(list(found), heights, look, marker="o", markersize=3, label=labels.get(method, method))
+                panel.plot(list(found), heights, look, marker="o", markersize=3, label=TITLES[method].strip("*"))
             panel.set_xscale("log", base=2)
-            panel.set_xticks(sorted({n for *_, n in groups}), [str(n) for n in sorted({n for *_, n in groups})])
+            panel.set_xticks(counts, [str(count) for count in counts])
             panel.set_ylim(bottom=0)
             panel.grid(alpha=0.3)
             panel.set_title(f"{motion}, W = {window}", fontsize=10)
-    panels[0][0].set_ylabel("EPE at 28 % coverage, px")
-    panels[1][0].set_ylabel("EPE at 28 % coverage, px")
-    for panel in panels[-1]:
-        panel.set_xlabel("frames")
+            panel.set_xlabel("frames")
+        panels[0][0].set_ylabel("EPE at 28 % coverage, px")
+        panels[1][0].set_ylabel("EPE at 28 % coverage, px")
     panels[0][0].legend(fontsize=8)
+    figure.suptitle(what, fontsize=11)
     figure.tight_layout()
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
