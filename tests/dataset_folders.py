@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from moving_rig import moving_rig, write_archives, write_kitti
 from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
@@ -116,6 +117,14 @@ def make_night(root: Path, name: str = "street") -> None:
     png(scene / "disp0.png", PLANE, 256)
 
 
+def make_sequence(root: Path, name: str = "rig") -> None:
+    write_archives(root / name, moving_rig(1, 48, 32))
+
+
+def make_kitti_sequence(root: Path, name: str = "drive") -> None:
+    write_kitti(root / name, moving_rig(1, 48, 32))
+
+
 MAKERS: dict[str, Callable[[Path], None]] = {
     "middlebury2014": make_sdk,
     "middlebury2005": make_2006,
@@ -125,10 +134,14 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "kitti2015": make_kitti,
     "night": make_night,
     "folder": make_own,
+    "sequence": make_sequence,
+    "kitti_sequence": make_kitti_sequence,
 }
 LEFT_IMAGES = {
     "middlebury2005": "view1.png",
     "middlebury2006": "view1.png",
     "instereo2k": "left.png",
     "folder": "left.png",
+    "sequence": "000.npz",
+    "kitti_sequence": "image_l/000000.png",
 }

@@ -1,6 +1,7 @@
 """Data sets that cannot be read: the folder, scene or file is named, and the other scenes are read."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -34,16 +35,14 @@ def test_one_broken_scene_is_named_and_does_not_stop_the_others(tmp_path: Path, 
     else:
         place = open_dataset(kind, tmp_path).places[0].folder
         broken, file = "zz", place.parent / "zz" / LEFT_IMAGES.get(kind, "im0.png")
-        file.parent.mkdir()
-        for other in place.iterdir():
-            (file.parent / other.name).write_bytes(other.read_bytes())
+        shutil.copytree(place, place.parent / "zz")
     file.write_bytes(file.read_bytes()[:-40])
 
     dataset = open_dataset(kind, tmp_path)
 
     assert set(dataset.names) == {name, broken}
     assert dataset.load(name).truth.size
-    with pytest.raises(InputError, match="cut short") as caught:
+    with pytest.raises(InputError, match=r"cut short|not a zip file") as caught:
         dataset.load(broken)
     assert repr(str(file)) in str(caught.value)
 
@@ -163,7 +162,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
 def test_unknown_kinds_sizes_scales_and_scenes_are_refused_with_the_choices(tmp_path: Path) -> None:
     make_own(tmp_path)
 
-    with pytest.raises(SettingsError, match=r"'middlebury' is unknown\. Choose one of middlebury2014, "):
+    with pytest.raises(SettingsError, match=r"'middlebury' is unknown\..* Choose one of middlebury2014, "):
         open_dataset("middlebury", tmp_path)
     with pytest.raises(SettingsError, match=r"no size 'third'\. Choose full or half or quarter"):
         open_dataset("middlebury2014", tmp_path, size="third")

@@ -24,6 +24,7 @@ PICTURES = {
     "look_at_junctions": ["one_junction.png", "field.png", "cost_volume.png"],
     "match_a_pair": ["match_a_pair.png", "match/preview.png"],
     "replace_opencv": ["replace_opencv.png"],
+    "see_through_time": ["see_through_time.png"],
     "spad_bit_planes": ["spad_bit_planes.png"],
     "stream_of_pairs": ["stream_of_pairs.png"],
     "why_not_here": ["why_not_here_fast.png", "why_not_here_best.png"],

@@ -27,7 +27,8 @@ from scotopic.evaluation.methods.reported import REPORTED
 
 NAN = np.nan
 NEEDS = {"tv+sgbm": "skimage", "wavelet+sgbm": "pywt"}
-BASELINES = [spec for spec in method_specs() if not spec.startswith("scotopic:")]
+SEQUENCES = ("stream:", "odometry:")  # families of methods that a single pair is not enough for
+BASELINES = [spec for spec in method_specs() if not spec.startswith(("scotopic:", *SEQUENCES))]
 
 
 def method_or_skip(spec: str) -> Method:

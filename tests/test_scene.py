@@ -171,3 +171,41 @@ def test_the_seed_decides_the_scene() -> None:
 def test_a_size_or_seed_out_of_range_is_refused(arguments: tuple[int, int, int]) -> None:
     with pytest.raises(SettingsError, match="at least 32 x 32"):
         render_scene(*arguments)
+
+
+def test_one_baseline_to_the_right_the_left_camera_sees_what_the_right_one_saw() -> None:
+    pose = np.eye(4)
+    pose[0, 3] = 1.0
+
+    moved, scene = render_scene(96, 64, pose=pose), render_scene(96, 64)
+
+    np.testing.assert_allclose(moved.left, scene.right, atol=1e-6)
+    np.testing.assert_allclose(moved.disparity_left, scene.disparity_right, atol=1e-4)
+
+
+def test_a_camera_that_looks_up_by_some_rows_sees_the_picture_that_much_lower() -> None:
+    # Turned about its own center, a point keeps its ray: the middle column moves by f tan(angle) at the horizon.
+    width, rows = 128, 6
+    c = render_scene(width, 64).calibration
+    angle = np.arctan(rows / c.fx)
+    pose = np.eye(4)
+    pose[1:3, 1:3] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+
+    # A camera whose axis points along (0, -sin, cos) sees the old horizon `rows` lower. y is down.
+    turned, scene = render_scene(width, 64, pose=pose), render_scene(width, 64)
+    horizon, middle = round(c.cy), width // 2
+
+    depth_then = c.fx / scene.disparity_left[horizon, middle]
+    depth_now = c.fx / turned.disparity_left[horizon + rows, middle]
+    np.testing.assert_allclose(depth_now, depth_then * np.cos(angle), rtol=2e-3)
+
+
+def test_the_calibration_turns_the_truth_into_the_room() -> None:
+    # The floor is a plane five baselines below the camera.
+    scene = render_scene(160, 100)
+    c = scene.calibration
+    row, column = 98, 100
+
+    height = (row - c.cy) / c.fy * c.fx * c.baseline / (scene.disparity_left[row, column] + c.doffs)
+
+    np.testing.assert_allclose(height, 5.0, rtol=1e-5)

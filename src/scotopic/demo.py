@@ -10,12 +10,13 @@ Axes: x to the right, y down, z away from the camera, origin at the left camera.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
 
 _Floats = NDArray[np.float64]
@@ -47,6 +48,8 @@ class Scene:
         ``H x W`` in px, exact at pixel centers and dense: occluded pixels have their true disparity too.
     visible_left, visible_right : ndarray of bool
         ``H x W``: True where the other view sees the same point, inside its frame and not occluded.
+    calibration : Calibration
+        Of the rig; its baseline is 1.
     """
 
     left: NDArray[np.float32]
@@ -55,6 +58,7 @@ class Scene:
     disparity_right: NDArray[np.float32]
     visible_left: NDArray[np.bool_]
     visible_right: NDArray[np.bool_]
+    calibration: Calibration
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,15 @@ class _Surface:
     paint: _Paint
     light: float = 1.0
 
+    def seen_from(self, pose: NDArray[np.floating]) -> "_Surface":
+        """Return the rectangle in the frame of a camera at a pose."""
+        turn, place = np.asarray(pose, np.float64)[:3, :3].T, np.asarray(pose, np.float64)[:3, 3]
+        return replace(self, corner=turn @ (self.corner - place), along=turn @ self.along, up=turn @ self.up)
 
-def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
+
+def render_scene(
+    width: int = 384, height: int = 256, seed: int = 0, *, pose: NDArray[np.floating] | None = None
+) -> Scene:
     """Render the demonstration scene.
 
     Parameters
@@ -78,6 +89,9 @@ def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
         to 38 px; they scale with the width.
     seed : int
         Varies the textures, and the places of the objects a little.
+    pose : ndarray of float, optional
+        Where the rig is, 4 x 4: takes points of its left camera to where that is without a pose. Lengths are in
+        baselines; some tenths, and a few degrees, stay in the room.
 
     Returns
     -------
@@ -94,7 +108,8 @@ def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
             f"The scene must be at least 32 x 32 px and at most twice as high as wide, with a seed of 0 or more, not "
             f"{width} x {height} px with seed {seed}."
         )
-    room = _Room(_build_room(np.random.default_rng(seed)), width, height)
+    surfaces = _build_room(np.random.default_rng(seed))
+    room = _Room(surfaces if pose is None else [surface.seen_from(pose) for surface in surfaces], width, height)
     x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
     left, right = room.cast(0, x, y)[1], room.cast(1, x, y)[1]
     return Scene(
@@ -104,6 +119,7 @@ def render_scene(width: int = 384, height: int = 256, seed: int = 0) -> Scene:
         disparity_right=right.astype(np.float32),
         visible_left=room.is_visible(1, x - left, y, left),
         visible_right=room.is_visible(0, x + right, y, right),
+        calibration=room.calibration,
     )
 
 
@@ -115,10 +131,17 @@ class _Room:
     width: int
     height: int
 
+    @property
+    def calibration(self) -> Calibration:
+        """The cameras of both views."""
+        focal, cx, cy = float(self.width), (self.width - 1) / 2, _HORIZON * (self.height - 1)
+        size = {"width": self.width, "height": self.height}
+        return Calibration(fx=focal, fy=focal, cx=cx, cy=cy, baseline=1.0, **size, source="the rendered room's own")
+
     def cast(self, view: int, x: _Floats, y: _Floats) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
         """Return the nearest surface at each pixel (x, y) of a view: its index, disparity, and u and v on it."""
-        horizontal = (x - (self.width - 1) / 2) / self.width
-        vertical = (y - _HORIZON * (self.height - 1)) / self.width
+        horizontal = (x - self.calibration.cx) / self.width
+        vertical = (y - self.calibration.cy) / self.width
         rays = np.stack([horizontal, vertical, np.ones_like(x)])
         nearest = np.full(x.shape, -1, dtype=np.intp)
         disparity, best_u, best_v = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape)

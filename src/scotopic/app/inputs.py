@@ -215,11 +215,8 @@ def _room_pair(request: Request) -> Pair:
     if room is None:
         raise SettingsError(f"There is no pair {request.source!r}. Choose one of {', '.join((*ROOMS, OWN))}.")
     scene = _render(room)
-    # How render_scene sees the room: focal length of one image width, the horizon 38 % below the top.
-    calibration = Calibration(
-        fx=float(room.width), fy=float(room.width), cx=(room.width - 1) / 2, cy=0.38 * (room.height - 1),
-        baseline=_BASELINE, width=room.width, height=room.height, source="the rendered room's own, baseline in m",
-    )  # fmt: skip
+    source = f"{scene.calibration.source}, baseline in m"
+    calibration = replace(scene.calibration, baseline=_BASELINE, source=source)
     about = {"pair": request.source, "calibration": calibration.as_dict()}
     return Pair(to_uint8(scene.left), to_uint8(scene.right), scene.disparity_left, calibration, about)
 

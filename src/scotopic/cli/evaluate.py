@@ -288,7 +288,9 @@ def benchmark(
     plan_file: Annotated[Path | None, typer.Argument(metavar="PLAN.toml", help="A plan of your own.")] = None,
     plan_name: Annotated[
         str | None,
-        typer.Option("--plan", help="A built-in plan: quick, table1, ablation, window-sweep, noise-sweep or light."),
+        typer.Option(
+            "--plan", help="A built-in plan: quick, table1, ablation, window-sweep, noise-sweep, light or stream."
+        ),
     ] = None,
     data: Annotated[Path, typer.Option(help="Folder that holds the data sets.")] = Path(),
     methods: Annotated[

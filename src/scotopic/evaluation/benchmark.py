@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import DatasetPlan, Plan
+from scotopic.evaluation.pose_errors import pose_errors
 from scotopic.evaluation.protocol import record_scene
 from scotopic.evaluation.records import Record, Task, failure_path, maps_path, scene_path
 from scotopic.evaluation.reuse import find_reusable, forget_failures, write_plan
@@ -102,7 +103,8 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
         maps = {name: getattr(prediction, name).astype(np.float16) for name in ("disparity", "dense", "confidence")}
         height, width = scene.truth.shape
         record = Record(task, *_score_windows(prediction, scene, plan), seconds, width, height)
-        record = replace(record, beyond_percent=_percent_beyond(scene, task.max_disparity))
+        beyond, motion = _percent_beyond(scene, task.max_disparity), _score_poses(prediction, scene)
+        record = replace(record, beyond_percent=beyond, motion=motion)
         _check_inputs(task, dataset)
     except ScotopicError as error:
         record = Record(task, error=str(error))
@@ -149,6 +151,14 @@ def _score_windows(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[di
             "ause": _finite(curve.ause),
         }
     return scores, curves
+
+
+def _score_poses(prediction: Prediction, scene: Scene) -> dict[str, float | None]:
+    """Return the errors of the poses of a sequence; nothing for a method that has none."""
+    if scene.sequence is None or prediction.poses is None:
+        return {}
+    found = pose_errors(scene.sequence, prediction.poses, prediction.covariances)
+    return {name: _finite(value) for name, value in asdict(found).items()}
 
 
 def _finite(value: float) -> float | None:

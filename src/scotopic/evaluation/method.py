@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scotopic.evaluation.scene import Scene
 
 Map = NDArray[np.float32]
+Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,17 @@ class Prediction:
     seconds
         How long the method takes, where that is not how long this call took: one that reuses an earlier result of its
         own has to count it in. ``None`` to have the call timed.
+    poses, covariances
+        Of a sequence: where its frames were taken, up to the present one, as :class:`~scotopic.Match` has them, and how
+        sure that is; ``None`` for a method that does not ask.
     """
 
     disparity: Map
     dense: Map
     confidence: Map
     seconds: float | None = None
+    poses: tuple[Matrix, ...] | None = None
+    covariances: tuple[Matrix, ...] | None = None
 
 
 #: What predicts. It is given the noisy pair, ``(H, W, C)`` float32 in [0, 1]; the clean scene, for its name and for

@@ -18,6 +18,7 @@ from scotopic.evaluation.split import HALVES, split_scenes
 PLANS = Path(__file__).parent / "plans"  #: the plans that ship with the package
 
 _FRAMES = toml.list_of((lambda value: value == "clean" or toml.whole(1, 1000)[0](value), 'from 1 to 1000 or "clean"'))
+_PHOTONS = toml.list_of(toml.POSITIVE)
 _DATASET_CHECKS: dict[str, toml.Check] = {
     "kind": toml.TEXT,
     "folders": toml.list_of(toml.TEXT),
@@ -27,13 +28,14 @@ _DATASET_CHECKS: dict[str, toml.Check] = {
         f"a list of names, or {' or '.join(HALVES)}, or left out",
     ),
     "frames": (lambda value: value == () or _FRAMES[0](value), f"{_FRAMES[1]}, or left out"),
+    "photons": (lambda value: value == () or _PHOTONS[0](value), f"{_PHOTONS[1]}, or left out"),
     "scale": (lambda value: value is None or (toml.is_number(value) and 0 < value <= 1), "above 0 and at most 1"),
 }
 _PLAN_CHECKS: dict[str, toml.Check] = {
     "title": toml.TEXT,
     "datasets": (bool, "at least one [[datasets]]"),
     "methods": toml.list_of(toml.TEXT),
-    "photons": toml.list_of(toml.POSITIVE),
+    "photons": _PHOTONS,
     "frames": _FRAMES,
     "read_noise": (lambda value: toml.is_number(value) and value >= 0, "a number from 0 on"),
     "seeds": toml.list_of(toml.whole(0)),
@@ -58,6 +60,7 @@ class DatasetPlan:
     #: Names of those to use; empty for all; ``"tuning"`` or ``"checking"`` for a half of our split
     scenes: tuple[str, ...] | str = ()
     frames: tuple[int | str, ...] = ()  #: as for the plan, for this data set alone
+    photons: tuple[float, ...] = ()  #: likewise
     scale: float | None = None  #: size relative to full size; ``None`` for the protocol's
 
     def __post_init__(self) -> None:
@@ -87,6 +90,7 @@ class Plan:
     methods: tuple[str, ...]  #: specs of :func:`scotopic.evaluation.methods.get_method`
     photons: tuple[float, ...] = (2.0,)  #: noise levels
     #: ... times frames that are averaged; ``"clean"`` for the pair as it is, without noise of ours
+    #: For a sequence: of so many frames the last is matched, with the light of those before it.
     frames: tuple[int | str, ...] = (1,)
     read_noise: float = 2.0  #: of every noise level
     seeds: tuple[int, ...] = (0,)  #: of the noise
@@ -118,11 +122,12 @@ class Plan:
 
     def _noises(self, dataset: DatasetPlan) -> Iterator[tuple[float, int, int]]:
         """Yield photons, frames and seed of each noise; a pair without noise once, whatever the others."""
-        for photons in self.photons:
+        levels = dataset.photons or self.photons
+        for photons in levels:
             for frames in dataset.frames or self.frames:
                 if isinstance(frames, int):
                     yield from ((photons, frames, seed) for seed in self.seeds)
-                elif photons == self.photons[0]:
+                elif photons == levels[0]:
                     yield photons, CLEAN, self.seeds[0]
 
     def with_changes(self, **changes: Any) -> Plan:

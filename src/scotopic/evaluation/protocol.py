@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
-from scotopic.errors import SettingsError
+from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.scene import Noise, Scene
+from scotopic.evaluation.sequence import StereoSequence
 from scotopic.sensor import Sensor, simulate_pair
 
 CLEAN = 0  #: number of frames that stands for the pair as it lies on disk, without noise of ours
@@ -43,6 +44,7 @@ class Recording:
     calibration: Calibration | None = None
     size: float = 1.0  #: size on disk over the data set's full size: 1, 1/2, 1/3, 1/4
     max_disparity: float | None = None  #: upper end of the disparities that the data set states, if it does
+    sequence: StereoSequence | None = None  #: all frames, if the scene is a sequence
 
 
 def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Scene:
@@ -58,6 +60,8 @@ def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Sce
         )
     if factor > 1 - _SAME_SIZE:
         factor = 1.0
+    if recording.sequence is not None and factor != 1:
+        raise SettingsError(f"Sequence {name!r} of {dataset} cannot be scaled. Leave the scale at 1.")
     calibration, most = recording.calibration, recording.max_disparity
     height, width = _new_size(recording.truth.shape[0], recording.truth.shape[1], factor)
     return Scene(
@@ -72,6 +76,7 @@ def at_scale(recording: Recording, scale: float, dataset: str, name: str) -> Sce
         scale=float(scale),
         # The little that is taken off keeps 70 / 4 * 4 at 70, whatever the rounding of the factor.
         max_disparity=None if most is None else math.ceil(most * factor - _SAME_SIZE),
+        sequence=recording.sequence,
     )
 
 
@@ -88,10 +93,12 @@ def record_scene(
         As for :func:`scotopic.simulate_pair`.
     frames
         The pair is the mean of so many recordings; frame k is that of seed ``seed + 1000 k``. :data:`CLEAN` adds no
-        noise.
+        noise. Of a sequence so many frames are recorded, and the pair is the last of them alone.
     is_clean
         Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair.
     """
+    if scene.sequence is not None:
+        return _record_sequence(scene, scene.sequence, photons, read_noise, seed, frames)
     if frames == CLEAN:
         return scene.left, scene.right, replace(scene, noise=Noise(0.0) if is_clean else None)
     sums = np.zeros((2, *scene.left.shape))
@@ -99,6 +106,23 @@ def record_scene(
         sums += simulate_pair(scene.left, scene.right, photons, read_noise, seed + FRAME_SEEDS * k)
     left, right = (sums / frames).astype(np.float32)
     return left, right, replace(scene, noise=known_noise(photons, read_noise, frames) if is_clean else None)
+
+
+def _record_sequence(
+    scene: Scene, sequence: StereoSequence, photons: float, read_noise: float, seed: int, frames: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Scene]:
+    """Return the last of some frames, and the scene as it is seen there, with all of the frames."""
+    wanted = len(sequence) if frames == CLEAN else frames
+    if wanted > len(sequence):
+        raise InputError(f"Sequence {scene.name!r} has {len(sequence)} frames, not {wanted}. Ask for fewer.")
+    recorded = sequence.pairs[:wanted]
+    if frames != CLEAN:
+        noisy = (simulate_pair(*pair, photons, read_noise, seed + FRAME_SEEDS * k) for k, pair in enumerate(recorded))
+        recorded = tuple(noisy)
+    (left, right), truth = sequence.pairs[wanted - 1], sequence.truth(wanted - 1)
+    scene = replace(scene, left=left, right=right, truth=truth, truth_paper=truth, recorded=recorded)
+    noise = Noise(0.0) if frames == CLEAN else known_noise(photons, read_noise)
+    return *recorded[-1], replace(scene, noise=noise)
 
 
 def known_noise(photons: float, read_noise: float, frames: int = 1) -> Noise:

@@ -121,6 +121,8 @@ class Record:
     height: int = 0
     error: str | None = None  #: why there are no scores, in one line
     beyond_percent: float = 0.0  #: percentage of the true disparities that the candidates do not reach
+    #: Of a sequence, the fields of :class:`~scotopic.evaluation.pose_errors.PoseErrors`, ``None`` where not known.
+    motion: dict[str, float | None] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
         """Write ``records/<key>.json``, or ``failures/<key>.json`` if the task failed, whole or not at all."""

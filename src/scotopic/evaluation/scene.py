@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
+from scotopic.evaluation.sequence import Pair, StereoSequence
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class Scene:
         Upper end of the disparities that the data set states for the scene, in px at this size, or ``None``.
     noise
         The noise of the pair that methods are given, or ``None`` if nobody knows it, as in a real recording.
+    sequence
+        All frames, clean, if the scene is a sequence.
+    recorded
+        Its noisy frames up to the present one, which is the pair that methods are given.
     """
 
     dataset: str
@@ -55,3 +60,5 @@ class Scene:
     scale: float
     max_disparity: int | None = None
     noise: Noise | None = None
+    sequence: StereoSequence | None = None
+    recorded: tuple[Pair, ...] = ()

@@ -107,6 +107,19 @@ def exponential(twist: Matrix) -> Matrix:
     return motion
 
 
+def logarithm(motion: Matrix) -> Matrix:
+    """Return the twist of a motion by less than half a turn: the inverse of :func:`exponential`."""
+    turn = motion[:3, :3]
+    doubled = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]])
+    sine, cosine = float(np.linalg.norm(doubled)) / 2, (float(np.trace(turn)) - 1) / 2
+    angle = float(np.arctan2(sine, cosine))
+    w = doubled * (0.5 if angle < 1e-4 else angle / (2 * sine))
+    cross = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+    d = 1 / 12 if angle < 1e-3 else (1 - angle * sine / (2 * (1 - cosine))) / angle**2
+    v = (np.eye(3) - cross / 2 + d * cross @ cross) @ motion[:3, 3]
+    return np.concatenate([v, w])
+
+
 def inverse(motion: Matrix) -> Matrix:
     """Return the motion back."""
     back = np.eye(4)

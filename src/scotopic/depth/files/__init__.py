@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scotopic.depth.calibration import UNITS, Calibration
 from scotopic.depth.camera_info import calibration_from_camera_info
-from scotopic.depth.files.lines import TextFile, read_kitti, read_middlebury, read_plain
+from scotopic.depth.files.lines import TextFile, read_kitti, read_middlebury, read_plain, read_projections
 from scotopic.depth.files.trees import is_opencv, is_ros, parse_xml, parse_yaml, read_opencv, read_ros
 from scotopic.errors import InputError
 from scotopic.io.bags import read_camera_info, split_topic
@@ -16,8 +16,8 @@ from scotopic.io.input_file import explain
 
 KINDS = (
     "Known are Middlebury calib.txt (cam0=[...]), OpenCV YAML or XML (P1 P2, or Q, or K1 D1 K2 D2 R T), KITTI "
-    "calib_cam_to_cam (P_rect_02:) or P0: to P3:, two ROS camera_info YAML files, and five numbers 'fx cx cy baseline "
-    "doffs'."
+    "calib_cam_to_cam (P_rect_02:) or P0: to P3:, two lines of 12 numbers (projection matrices), two ROS camera_info "
+    "YAML files, and five numbers 'fx cx cy baseline doffs'."
 )
 _FIRST_PLAIN_LINE = re.compile(r"(?:fx|fy|cx|cy|baseline|doffs|width|height)\b|[-+.0-9]")
 # In this order: KITTI's "P1: 7.2e+02 0 ..." would be a YAML key too, but there numbers stand in a list.
@@ -74,6 +74,8 @@ def read_calibration(
         if kind == "plain":
             return read_plain(file, unit)
         _check_no_unit(file, unit, "mm" if kind == "middlebury" else "m")
+        if kind == "projections":
+            return read_projections(file)
         return read_middlebury(file)[0] if kind == "middlebury" else read_kitti(file, cameras)
 
 
@@ -118,6 +120,8 @@ def _kind(file: TextFile) -> str:
         return "xml"
     if content[0].startswith(("%YAML", "---")):
         return "yaml"
+    if [len(line.split()) for line in content] == [12, 12]:  # with P0: and P1: they would be 13
+        return "projections"
     if _FIRST_PLAIN_LINE.match(content[0]) and not any(re.match(r"cam0\s*=", line) for line in content):
         return "plain"
     for kind, line in _TYPICAL_LINES.items():

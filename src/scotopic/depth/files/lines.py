@@ -19,6 +19,8 @@ _LARGEST = 1e12  # beyond all calibrations, and so small that products of a few 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # A last word that could have been longer: 19 of 193.001, m of mm. A bracket or a mark of the end could not.
 _CAN_GO_ON = re.compile(r"[\w.+-]$", re.ASCII)
+# A number printed with all its digits, as 7.070912000000e+02: among others of its length it is whole.
+_FULL_NUMBER = re.compile(r"[0-9]\.[0-9]+[eE][+-][0-9]{2,3}")
 # No portable rig is wider; a "baseline" of 6 or 120 is in centimeters, millimeters or chessboard squares.
 _WIDEST_BASELINE = 2.0  # m
 _DOFFS_TOLERANCE = 0.01  # px; Middlebury's files give three digits
@@ -49,7 +51,7 @@ class TextFile:
             if len(line) > _LINE_LIMIT:
                 raise file.error("This line is too long for a calibration file.", number)
         last = file.lines[-1]  # after the last line break: nothing, in a whole file
-        if _CAN_GO_ON.search(last.split("#", 1)[0]):
+        if _CAN_GO_ON.search(last.split("#", 1)[0]) and not _is_full(last):
             raise file.error(
                 f"The file ends with {last[-20:]!r} and no line break, so it may be cut short inside a number. If it "
                 "is whole, end its last line with a line break.",
@@ -93,6 +95,12 @@ class TextFile:
                 line,
             )
         return 1.0, "baseline taken as m (the file does not say)"
+
+
+def _is_full(line: str) -> bool:
+    """Whether a line holds several numbers, all with an exponent and with as many digits, so that none is cut short."""
+    words = [word.lstrip("+-") for word in line.split()]
+    return len(words) > 1 and len({len(word) for word in words}) == 1 and all(map(_FULL_NUMBER.fullmatch, words))
 
 
 @dataclass(frozen=True)
@@ -234,6 +242,13 @@ def read_kitti(file: TextFile, cameras: tuple[int, int]) -> Calibration:
     width, height = shape.pixels(2) if shape else (None, None)
     source = f"KITTI {file.shown}, cameras {cameras[0]} and {cameras[1]}, baseline in m"
     return Calibration.from_projections(*projections, width=width, height=height, rig=rig, source=source)
+
+
+def read_projections(file: TextFile) -> Calibration:
+    """Read the projection matrices of both rectified cameras alone: a line of 12 numbers each, the left one first."""
+    lines = [(number, content.split()) for number, content in enumerate(file.lines, 1) if content.strip()]
+    left, right = (Node(file, "the projection matrix", number, words).matrix((3, 4)) for number, words in lines)
+    return Calibration.from_projections(left, right, source=f"projection matrices {file.shown}, baseline in m")
 
 
 # --- plain numbers: fx cx cy baseline doffs, in one line or one a line; the baseline may carry its unit --------------

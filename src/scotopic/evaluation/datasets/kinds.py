@@ -8,7 +8,7 @@ import numpy as np
 
 from scotopic.depth import read_calibration
 from scotopic.errors import InputError
-from scotopic.evaluation.datasets import files
+from scotopic.evaluation.datasets import files, sequences
 from scotopic.evaluation.datasets.files import CALIBRATION, MASK, Place, existing, first_existing, read_truth
 from scotopic.evaluation.protocol import Recording
 from scotopic.io.disparity import KITTI_SCALE
@@ -39,6 +39,7 @@ class DatasetKind:
     is_clean: bool = True  #: whether the noise of its images can be neglected
     #: Whether truth is a few points: those are then scored alone, and coverage is the share of them that is answered.
     has_sparse_truth: bool = False
+    has_frames: bool = False  #: whether a scene is a sequence
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the scenes in a folder, given the size on disk if the user states it, and the scale that is wanted.
@@ -171,6 +172,23 @@ class _OwnPairs(DatasetKind):
         return [*existing(place.folder, *_OWN_NAMES), *super().files(place)]
 
 
+class _Sequences(DatasetKind):
+    """Frames of a moving rig: each scene is a whole sequence."""
+
+    def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
+        """Return the sequences in a folder."""
+        return [Place(found.resolve().name, found) for found in sequences.sequence_folders(folder)]
+
+    def read(self, place: Place) -> Recording:
+        """Read all frames; what a pair is for other data sets is the first of them here."""
+        sequence = sequences.read_sequence(place.folder)
+        return Recording(*sequence.pairs[0], sequence.truth(0), calibration=sequence.calibration, sequence=sequence)
+
+    def files(self, place: Place) -> list[Path]:
+        """Return the files of all frames, calibration and poses."""
+        return sequences.sequence_files(place.folder)
+
+
 # Disparities of Middlebury 2005 and 2006 are always in px of full size: a half-size map is to be divided by 2, a
 # third-size map by 3. Full size is 1240 to 1400 px wide, so the sizes do not overlap. There is no calibration:
 # dmin.txt, the offset that was cropped away, does not say in px of which size it is.
@@ -204,6 +222,8 @@ _OWN_PAIRS = _OwnPairs(
     truth_is_optional=True,
     is_clean=False,
 )
+
+_SEQUENCES = _Sequences(title="sequences", scale=1.0, layout=sequences.LAYOUT, truth=(), has_frames=True)
 
 #: The data sets that can be opened, each with its title, the scale of its protocol and its layout in words.
 DATASETS: Mapping[str, DatasetKind] = {
@@ -277,4 +297,7 @@ DATASETS: Mapping[str, DatasetKind] = {
         has_sparse_truth=True,
     ),
     "folder": _OWN_PAIRS,
+    "sequence": _SEQUENCES,
+    # A car by day: real frames and poses, of its own scale of motion; so a plan can give it light of its own.
+    "kitti_sequence": replace(_SEQUENCES, title="KITTI sequence"),
 }

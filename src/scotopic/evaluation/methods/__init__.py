@@ -10,6 +10,9 @@ spec                         what it is
 ``nlm|tv|wavelet+sgbm``      a denoiser on both views, then SGBM
 ``classical``                blur, windowed SSD, per-pixel SGM, left-right check; ``classical+subpixel`` refines it
 ``clean+sgbm``               SGBM on the clean pair: the ceiling, not a competitor
+``stream:PRESET``            fusion of the frames of a sequence; ``+mean``, ``+flow``, ``+oracle`` align them otherwise
+                             (:mod:`~scotopic.evaluation.methods.streams`)
+``odometry:orb|sift``        OpenCV's features and PnP, for the poses of a sequence alone
 ``network:NAME``             a network whose recipe ships: ``hitnet``, ``ffdnet+hitnet``, ``mccnn+sgm``; ``ffdnet`` and
                              ``bias-free-unet``, then SGBM; ``network:NAME=FOLDER`` says where its model is
 ``onnx:FILE.toml``           a network exported to ONNX, by a recipe (:mod:`~scotopic.evaluation.methods.recipes`)
@@ -22,10 +25,11 @@ from functools import partial
 from scotopic.backends.device import resolve_device
 from scotopic.errors import SettingsError, did_you_mean
 from scotopic.evaluation.method import Method, Predict
-from scotopic.evaluation.methods import external, ours
+from scotopic.evaluation.methods import external, ours, streams
 from scotopic.evaluation.methods.classical import predict_classical
 from scotopic.evaluation.methods.denoise import DENOISER_LIBRARIES, DENOISERS, predict_denoised_sgbm
 from scotopic.evaluation.methods.networks import find_network, load_network
+from scotopic.evaluation.methods.odometry import FEATURES, predict_poses
 from scotopic.evaluation.methods.opencv import predict_bm, predict_clean_sgbm, predict_sgbm
 from scotopic.settings import PRESETS
 
@@ -43,6 +47,7 @@ METHODS: dict[str, Predict] = {
     "classical": predict_classical,
     "classical+subpixel": partial(predict_classical, subpixel=True),
     "clean+sgbm": predict_clean_sgbm,
+    **{f"odometry:{name}": partial(predict_poses, name) for name in FEATURES},
 }
 _LIBRARIES: dict[str, tuple[str, ...]] = {
     "classical": ("numba",),
@@ -53,7 +58,7 @@ _LIBRARIES: dict[str, tuple[str, ...]] = {
 
 def method_specs() -> tuple[str, ...]:
     """Return every spec that needs no file of the user's."""
-    return tuple(METHODS)
+    return (*METHODS, *streams.method_specs())
 
 
 def get_method(spec: str) -> Method:
@@ -85,16 +90,19 @@ def get_method(spec: str) -> Method:
     """
     family, _, rest = spec.partition(":")
     name = spec.replace(":", "-")
+    libraries = ("numba", "torch", "triton") if _own_device() == "cuda" else ("numba",)
     if family == "scotopic" and ("+" in rest or spec in METHODS):
         predict = METHODS[spec] if spec in METHODS else ours.method_of(rest)
-        libraries = ("numba", "torch", "triton") if _own_device() == "cuda" else ("numba",)
         return Method(name, predict, ours.settings_of(predict), libraries=libraries, device=_own_device)
+    if family == "stream":
+        predict = streams.method_of(rest)
+        return Method(name, predict, streams.settings_of(predict), libraries=libraries, device=_own_device)
     if spec in METHODS:
         return Method(name, METHODS[spec], libraries=_LIBRARIES.get(spec, ()))
     if family == "network":
         return find_network(rest)
     if family not in ("onnx", "external"):
-        known = ", ".join((*METHODS, "network:NAME", "onnx:FILE.toml", "external:NAME=DIR"))
+        known = ", ".join((*METHODS, *streams.method_specs(), "network:NAME", "onnx:FILE.toml", "external:NAME=DIR"))
         raise SettingsError(f"There is no method {spec!r}.{did_you_mean(spec, METHODS)} Methods are {known}.")
     method = load_network(rest, get_method) if family == "onnx" else external.method_of(rest)
     if method.name in {known.replace(":", "-") for known in METHODS}:

@@ -18,6 +18,7 @@ from scotopic.evaluation.report.summary import (
     Row,
     Table,
     figures_at_coverage,
+    motion_figures,
     own_figures,
     paired_difference,
     variants,
@@ -28,8 +29,8 @@ from scotopic.optional import import_optional
 _HERE = Path(__file__).parent
 _VERSIONS = ("scotopic", "numpy", "numba", "opencv-python-headless", "scikit-image", "onnxruntime", "plotly")
 _WORDS = (
-    *("GAP", "count", "coverage_classes", "dataset_name", "figure_name", "gaps_in_words", "number", "seconds"),
-    *("shorten", "unit", "words_for_gap"),
+    *("GAP", "POSE_FIGURES", "count", "coverage_classes", "dataset_name", "figure_name", "gaps_in_words", "number"),
+    *("seconds", "shorten", "unit", "words_for_gap"),
 )  # what the template calls
 _SVG_DASHES = {"solid": "none", "dash": "6 4", "dot": "2 3"}
 #: The sections with plots: name, title, and what makes their plots.
@@ -55,10 +56,12 @@ def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
     environment.globals |= {name: getattr(words, name) for name in _WORDS}
     drawn = [_plot_section(results, *kind) for kind in _PLOTS]
     ablations, gaps = variants(results.methods), _gaps(results)
+    moving = _moving(results)
     links = [
         ("run", "What was run"),
         ("tables", "Tables"),
         *([("fixed", "At fixed coverage")] if results.coverages else []),
+        *([("motion", "Motion")] if moving else []),
         *([("ablation", "Ablations")] if ablations else []),
         *((section["name"], section["title"]) for section in drawn if section["blocks"]),
         *([("gallery", "Gallery")] if scenes else []),
@@ -78,6 +81,7 @@ def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
         ranges=sorted({r.task.max_disparity for g in groups for by_run in g.records.values() for r in by_run.values()}),
         plan=json.dumps(results.plan, indent=2, ensure_ascii=False),
         ablations=ablations,
+        moving=moving,
         change=_change,
         plots=drawn,
         plot_data=[
@@ -97,6 +101,16 @@ def compose(results: Results, scenes: Sequence[dict[str, Any]]) -> str:
         plotly=plotly.get_plotlyjs().replace("</script", "<" + chr(92) + "/script"),
     )
     return str(page)
+
+
+def _moving(results: Results) -> list[tuple[Group, dict[str, dict[str, Figure]]]]:
+    """Return the groups in which methods found poses, with the errors of each such method."""
+    found = [(group, {method: motion_figures(group, method) for method in results.methods}) for group in results.groups]
+    return [
+        (group, {method: figures for method, figures in by_method.items() if figures})
+        for group, by_method in found
+        if any(by_method.values())
+    ]
 
 
 def _by_noise(group: Group) -> tuple[float, float, float]:

@@ -59,8 +59,14 @@ class Group:
         if self.frames == CLEAN:
             return "no noise added"
         photons = "1 photon" if self.photons == 1 else f"{self.photons:g} photons"
-        frames = f"mean of {self.frames} frames, " if self.frames > 1 else ""
+        what = "after" if self.is_sequences else "mean of"
+        frames = f"{what} {self.frames} frames, " if self.frames > 1 else ""
         return f"{frames}{photons}, read noise {self.read_noise:g}"
+
+    @property
+    def is_sequences(self) -> bool:
+        """Whether its scenes are sequences, of which so many frames were fused rather than averaged."""
+        return self.dataset in DATASETS and DATASETS[self.dataset].has_frames
 
     @property
     def level(self) -> str:
@@ -224,6 +230,11 @@ def figures_at_coverage(group: Group, method: str, window: int, coverage: float)
     return _averages(found) if found and all(found.values()) else {}
 
 
+def motion_figures(group: Group, method: str) -> dict[str, Figure]:
+    """Return the mean errors of a method's poses, as far as they are known; nothing for a method without poses."""
+    return _averages({run: record.motion for run, record in group.scored(method).items()})
+
+
 def mean_line(
     records: Iterable[Record], window: int, figure: str, points: int = 60
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -314,7 +325,8 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
     matched = {run: matched_figures(record, window, references.get(run)) for run, record in scored.items()}
     return Row(
         method=method,
-        kind="ceiling" if method.startswith("clean+") else "run",  # it sees the clean pair: what no noise would give
+        # A ceiling sees the clean pair, or the true motion: what no noise would give.
+        kind="ceiling" if method.startswith("clean+") or method.endswith("+oracle") else "run",
         own=_averages(own),
         matched=_averages(matched),
         seconds=average({run: record.seconds for run, record in scored.items()}),

@@ -32,6 +32,16 @@ def shorten(words: Sequence[str], limit: int) -> str:
     return ", ".join(words[:limit]) + (f" and {len(words) - limit} more" if len(words) > limit else "")
 
 
+#: Figures of the poses of a sequence: heading and unit.
+POSE_FIGURES = {
+    "translation_percent": ("translation", "% of the path"),
+    "rotation_per_length": ("rotation", "deg per unit of length"),
+    "step_px": ("reprojection, step", "px"),
+    "last_px": ("reprojection, last to first", "px"),
+    "nees": ("NEES", "6 expected"),
+}
+
+
 def figure_name(name: str) -> str:
     """Return what a figure is called in the head of a column.
 

@@ -18,6 +18,7 @@ from scotopic.evaluation.report.summary import (
     Table,
     figures_at_coverage,
     matched_figures,
+    motion_figures,
     own_figures,
 )
 from scotopic.evaluation.report.words import dataset_name, figure_name
@@ -65,7 +66,7 @@ def as_json(results: Results) -> str:
 
     An object with ``tables``, each with ``rows`` whose ``own`` and ``matched`` hold ``mean``, ``spread`` (over seeds)
     and ``runs`` (scenes x seeds) of each figure; with ``fixed_coverage``, the errors of each method at the percentages
-    of the plan; and with ``failures``.
+    of the plan; with ``motion``, the errors of poses; and with ``failures``.
     """
     content = {
         "format": FORMAT,
@@ -100,6 +101,16 @@ def as_json(results: Results) -> str:
             for window in results.windows
             for coverage in results.coverages
             if (found := figures_at_coverage(group, method, window, coverage))
+        ],
+        "motion": [
+            {
+                **{name: getattr(group, name) for name in ("dataset", "photons", "read_noise", "frames")},
+                "method": method,
+                **{name: figure.mean for name, figure in found.items()},
+            }
+            for group in results.groups
+            for method in results.methods
+            if (found := motion_figures(group, method))
         ],
         "failures": [
             {name: value for name, value in asdict(record.task).items() if name != "inputs"} | {"error": record.error}
