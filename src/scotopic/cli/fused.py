@@ -71,7 +71,8 @@ class FusedResults:
 class SceneMap:
     """The points of all frames in the first camera's frame, averaged in cubes, in the colors of the fused images.
 
-    A cube is as wide as a pixel at the median distance of the first points.
+    Points count by the light behind them, so that the first frames, which are mostly noise, color little. A cube is as
+    wide as a pixel at the median distance of the first points.
     """
 
     def __init__(self, calibration: Calibration) -> None:
@@ -84,14 +85,16 @@ class SceneMap:
         if not match.mask.any():
             return
         assert match.pose is not None
+        assert match.frames is not None
+        assert match.fused_left is not None
         if self._levels is None:  # for all: levels of their own would flicker
             self._levels = find_levels(match.left_image, match.right_image)
         # The clouds of single pairs show the denoised colors; here the light of many frames has done that.
         cloud = point_cloud(match, self._calibration, self._levels.apply_clipped(match.fused_left))
+        depth = depth_from_disparity(match.disparity, self._calibration)
         if self._voxels is None:
-            depth = depth_from_disparity(match.disparity, self._calibration)
             self._voxels = VoxelMap(float(np.nanmedian(depth)) / self._calibration.fx)
-        self._voxels.add(cloud.moved(match.pose))
+        self._voxels.add(cloud.moved(match.pose), match.frames[np.isfinite(depth)])
 
     def save(self, path: Path) -> None:
         """Write the map as PLY."""

@@ -32,17 +32,18 @@ class VoxelMap:
     def __init__(self, size: float, most: int = 2_000_000) -> None:
         self.size, self.most = size, most
         self._keys = np.empty(0, np.int64)  # sorted
-        self._sums = np.empty((0, 8))  # of each cube: x y z, red green blue, confidence, and the number of points
+        self._sums = np.empty((0, 8))  # of each cube: x y z, red green blue, confidence, and the weights
         self._new: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []  # not merged yet
         self._waiting = 0
 
-    def add(self, cloud: PointCloud) -> None:
-        """Add points; those farther away than a million cubes are left out."""
+    def add(self, cloud: PointCloud, weight: NDArray[np.floating] | None = None) -> None:
+        """Add points, all of one weight or each of its own; those farther away than a million cubes are left out."""
         cells = np.floor(cloud.points.astype(np.float64) / self.size)
         near = (np.abs(cells) < _HALF).all(axis=1)
+        weights = np.ones((len(cloud), 1)) if weight is None else weight[:, None]
         parts = cloud.points, cloud.colors, cloud.confidence[:, None], np.ones((len(cloud), 1))
-        sums = np.concatenate(parts, axis=1, dtype=np.float64)[near]
-        keys, sums = _merge(_pack(cells[near].astype(np.int64)), sums)
+        sums = weights * np.concatenate(parts, axis=1, dtype=np.float64)
+        keys, sums = _merge(_pack(cells[near].astype(np.int64)), sums[near])
         self._new.append((keys, sums))
         self._waiting += len(keys)
         # Merged rarely, since merging looks at every cube there is.
