@@ -59,7 +59,7 @@ def test_the_answer_is_that_of_match_burst(answered: tuple[Path, str]) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     assert expected.frames is not None
     np.testing.assert_array_equal(read_pfm(folder / "frames.pfm"), expected.frames)
-    assert expected.frames.max() > 3
+    assert expected.frames.max() > 1.5
 
 
 def test_the_poses_are_seen_from_the_reference(answered: tuple[Path, str]) -> None:
@@ -78,7 +78,7 @@ def test_progress_is_shown_for_each_doubling_and_the_report_says_what_was_fused(
     assert isinstance(fusion, dict)
     assert (fusion["reference"], fusion["frames"], fusion["left_out"]) == (2, COUNT, [])
     assert fusion["camera_assumed"] is False
-    assert fusion["mean_frames"] > 2
+    assert fusion["mean_frames"] > 1.1
 
 
 def test_frames_that_show_something_else_are_left_out_and_have_no_pose(tmp_path: Path) -> None:
