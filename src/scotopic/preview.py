@@ -128,10 +128,10 @@ def draw_side_by_side(match: Match) -> Rgb:
     Of a fused stream ``(H, 3 W, 3)``: the fused left image, the disparity, and the confidence, white for 1. The colors
     are those of :func:`searched_colors`, the same for all frames that were matched with the same settings.
     """
-    is_fused = match.fused_left is not None
-    left = as_rgb(as_picture(match.fused_left if is_fused else match.left_image))
+    left = as_rgb(as_picture(match.left_image if match.fused_left is None else match.fused_left))
     disparity = colorize(match.disparity, searched_range(match.settings.matching, left.shape[1]))
-    return np.hstack([left, disparity, *([as_rgb(as_picture(match.confidence))] if is_fused else [])])
+    confidence = [] if match.fused_left is None else [as_rgb(as_picture(match.confidence))]
+    return np.hstack([left, disparity, *confidence])
 
 
 def searched_range(settings: MatchingSettings, width: int | None = None) -> Range:

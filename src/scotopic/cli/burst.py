@@ -14,6 +14,7 @@ from scotopic.cli.match import DEPTH_FILES, POINTS_FILE, describe_match, save_de
 from scotopic.errors import InputError
 from scotopic.fusion.stream import MOST
 from scotopic.io import replaced_files, write_pfm
+from scotopic.io.frames import Frame
 from scotopic.io.trajectory import write_kitti
 from scotopic.preview import draw_preview
 from scotopic.result import FILES, listed_files
@@ -139,7 +140,7 @@ def burst(
     console.print_result({**report, "folder": str(folder)}, text, quiet, as_json)
 
 
-def _read_pairs(views: stream.Views) -> list[tuple[stream.Frame, stream.Frame]]:
+def _read_pairs(views: stream.Views) -> list[tuple[Frame, Frame]]:
     """Return all pairs, or raise :class:`InputError` if they are too few or too many for a burst."""
     pairs = []
     for number, pair in enumerate(views):

@@ -137,14 +137,15 @@ class FrameFiles:
 
     def write(self, folder: Path, number: int, match: Match, cameras: Cameras) -> None:
         """Write the files of a frame."""
-        depth, arrays = cameras.depth_maps(match), dict[str, Any]()
-        maps = depth
+        depth = cameras.depth_maps(match)
+        maps, arrays = depth, dict[str, Any]()
         if match.frames is not None:
             maps = {**depth, "disparity_all": match.disparity_all, "frames": match.frames}
             arrays = {"pose": match.pose, "pose_covariance": match.pose_covariance}
         if self.maps != "none":
-            main = match.disparity, match.confidence, match.reason
-            write_frame_maps(folder, number, self.maps, *main, arrays=arrays, **maps)
+            write_frame_maps(
+                folder, number, self.maps, match.disparity, match.confidence, match.reason, arrays=arrays, **maps
+            )
         if self.png:
             ends = searched_range(match.settings.matching)  # one color scale for all frames, that of the video
             for name, picture in draw_maps(match, ends).items():

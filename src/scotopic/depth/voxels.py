@@ -40,9 +40,9 @@ class VoxelMap:
         """Add points, all of one weight or each of its own; those farther away than a million cubes are left out."""
         cells = np.floor(cloud.points.astype(np.float64) / self.size)
         near = (np.abs(cells) < _HALF).all(axis=1)
-        weights = np.ones((len(cloud), 1)) if weight is None else weight[:, None]
-        parts = cloud.points, cloud.colors, cloud.confidence[:, None], np.ones((len(cloud), 1))
-        sums = weights * np.concatenate(parts, axis=1, dtype=np.float64)
+        ones = np.ones((len(cloud), 1))
+        parts = cloud.points, cloud.colors, cloud.confidence[:, None], ones
+        sums = np.concatenate(parts, axis=1, dtype=np.float64) * (ones if weight is None else weight[:, None])
         keys, sums = _merge(_pack(cells[near].astype(np.int64)), sums[near])
         self._new.append((keys, sums))
         self._waiting += len(keys)

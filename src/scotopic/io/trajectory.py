@@ -48,8 +48,8 @@ def quaternion(rotation: Matrix) -> Matrix:
             [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], np.trace(r)],
         ]
     )
-    found: Matrix = np.linalg.eigh(symmetric)[1][:, -1]  # which reads the lower triangle
-    return found * np.copysign(1.0, found[3]) + 0.0
+    found = np.linalg.eigh(symmetric)[1][:, -1]  # which reads the lower triangle
+    return np.asarray(found * np.copysign(1.0, found[3]) + 0.0)
 
 
 def _write(path: str | os.PathLike[str], lines: Iterable[Sequence[str]]) -> None:
