@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 import signal
@@ -29,12 +28,11 @@ from video_runs import (
     write_source,
 )
 
+from scotopic.cli import clip
 from scotopic.errors import OutputError
 from scotopic.io import write_png
 from scotopic.preview import draw_video_frame
 from scotopic.result import Match
-
-COMMAND = importlib.import_module("scotopic.cli.video")  # scotopic.cli.video is the function of this name
 
 
 @pytest.fixture(scope="module")
@@ -180,12 +178,12 @@ def test_a_disk_that_fills_up_leaves_what_was_saved(
 ) -> None:
     from scotopic.io.frames import write_frame_maps
 
-    def write(folder: Path, number: int, *rest: Any) -> None:
+    def write(folder: Path, number: int, *rest: Any, **others: Any) -> None:
         if number >= 2:
             raise OutputError("The disk is full.")
-        write_frame_maps(folder, number, *rest)
+        write_frame_maps(folder, number, *rest, **others)
 
-    monkeypatch.setattr(COMMAND, "write_frame_maps", write)
+    monkeypatch.setattr(clip, "write_frame_maps", write)
 
     message = fail(source / "left", source / "right", "-o", tmp_path)
 
@@ -209,7 +207,7 @@ def test_an_interruption_leaves_a_video_that_plays_and_the_finished_frames(
         seen.append(match)
         return draw_video_frame(match, *rest)
 
-    monkeypatch.setattr(COMMAND, "draw_video_frame", interrupt)
+    monkeypatch.setattr(clip, "draw_video_frame", interrupt)
 
     result = run(source / "left", source / "right", "-o", tmp_path, *OPTIONS)
 

@@ -94,20 +94,20 @@ def test_a_rate_that_is_none_is_refused(tmp_path: Path, fps: float) -> None:
     assert listing(tmp_path) == set()
 
 
-def test_a_file_that_does_not_announce_its_length_may_still_end_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_does_not_announce_its_length_may_still_end_early(tmp_path: Path) -> None:
     copied = write_source(tmp_path)
     (copied / "right" / NAMES[3]).unlink()
     views: list[Any] = [FrameFolder(copied / view) for view in ("left", "right")]
     for view in views:
         view.total = None
-    monkeypatch.setattr("scotopic.io.frames.open_frames", lambda path: views[path.name == "right"])
 
-    with open_pairs(copied / "left", copied / "right", shortest=True) as pairs:
+    def open_view(path: Path) -> Any:
+        return views[path.name == "right"]
+
+    with open_pairs(copied / "left", copied / "right", shortest=True, open_view=open_view) as pairs:
         assert (pairs.total, len(list(pairs))) == (None, 3)
     with (
-        open_pairs(copied / "left", copied / "right") as pairs,
+        open_pairs(copied / "left", copied / "right", open_view=open_view) as pairs,
         pytest.raises(InputError, match=r"right' .*3 frames.*shortest"),
     ):
         list(pairs)

@@ -24,6 +24,7 @@ from scotopic.fusion.stream import (
     camera_for,
     check_fuse,
     describe_fused,
+    in_unit,
     light_of,
     restore_colors,
 )
@@ -303,7 +304,7 @@ def match_burst(
     Returns
     -------
     Match
-        Of the reference frame, with `frames` and the fused images; its `pose` is the identity.
+        Of the reference frame, with `frames`, the fused images and `burst_poses`; its `pose` is the identity.
 
     Examples
     --------
@@ -473,7 +474,10 @@ class Matcher:
         for fused in burst.fused():
             result = run([fused.left.image, fused.right.image], light_of(backend, fused))
             burst.learn(result, fused)
-            yield describe_fused(result, fused, camera.unit, levels, recorded)
+            poses = np.full((len(pairs), 4, 4), np.nan)
+            for number, pose in burst.poses.items():
+                poses[number], _ = in_unit(pose, np.zeros((6, 6)), camera.unit)
+            yield replace(describe_fused(result, fused, camera.unit, levels, recorded), burst_poses=poses)
 
     @property
     def camera(self) -> StereoCamera | None:

@@ -80,6 +80,7 @@ def draw_preview(
     background, scale = dim_gray(match.left_colors), disparity_scale(bar_range(ends))
     panels = [
         Panel("Left image, as recorded", as_picture(match.left_image)),
+        *([] if match.fused_left is None else [Panel("With the light of all frames", as_picture(match.fused_left))]),
         Panel("Structure seen in it", draw_structure(match)),
         Panel("Disparity", colorize(match.disparity, ends, background), scale),
     ]
@@ -124,10 +125,13 @@ def draw_junctions(image: NDArray[np.float32], junctions: Junctions[np.ndarray])
 def draw_side_by_side(match: Match) -> Rgb:
     """Draw a frame of a video, ``(H, 2 W, 3)``: the left image as recorded, and its disparity in color beside it.
 
-    The colors are those of :func:`searched_colors`, the same for all frames that were matched with the same settings.
+    Of a fused stream ``(H, 3 W, 3)``: the fused left image, the disparity, and the confidence, white for 1. The colors
+    are those of :func:`searched_colors`, the same for all frames that were matched with the same settings.
     """
-    left = as_rgb(as_picture(match.left_image))
-    return np.hstack([left, colorize(match.disparity, searched_range(match.settings.matching, left.shape[1]))])
+    left = as_rgb(as_picture(match.left_image if match.fused_left is None else match.fused_left))
+    disparity = colorize(match.disparity, searched_range(match.settings.matching, left.shape[1]))
+    confidence = [] if match.fused_left is None else [as_rgb(as_picture(match.confidence))]
+    return np.hstack([left, disparity, *confidence])
 
 
 def searched_range(settings: MatchingSettings, width: int | None = None) -> Range:
@@ -136,7 +140,7 @@ def searched_range(settings: MatchingSettings, width: int | None = None) -> Rang
 
 
 def draw_video_frame(match: Match, number: int, calibration: Calibration | None = None) -> Rgb:
-    """Draw a frame of a video: left image and disparity side by side, a color bar, number and coverage below.
+    """Draw a frame of a video: :func:`draw_side_by_side`, a color bar, number and coverage below.
 
     All frames of the same size, settings and calibration have one size and one color scale. With a calibration the bar
     is labeled in meters.
@@ -159,14 +163,19 @@ def draw_video_frame(match: Match, number: int, calibration: Calibration | None 
     top = max(height, 3 * font.line)  # of the text; the bar has room for two labels beside the flattest pictures
     bar = Bar(disparity_scale(ends, calibration), top - 2 * inset, font)
     texts = [f"coverage {100 * match.coverage:.1f} %", f"frame {number}"]
-    rooms = [font.width(text, bold=True) + 2 * font.gap for text in ("coverage 100.0 %", "frame 00000")]
+    longest = ["coverage 100.0 %", "frame 00000"]
+    if match.frames is not None:
+        texts.append(f"light of {float(match.frames.mean()):.1f} frames")
+        longest.append("light of 100.0 frames")
+    rooms = [font.width(text, bold=True) + 2 * font.gap for text in longest]
     shape = top + font.line + font.gap // 2, max(width + font.gap // 2 + bar.width, sum(rooms)), 3
     canvas = np.full(shape, NO_VALUE, np.uint8)
     canvas[:height, :width] = pictures
     bar.draw(canvas, (width + font.gap // 2, inset))
     middle = top + (font.line + font.gap // 2) // 2
     font.write(canvas, texts[0], (font.gap // 2, middle), TEXT_COLOR, bold=True)
-    font.write(canvas, texts[1], (font.gap // 2 + rooms[0], middle), SMALL_PRINT)
+    for k, text in enumerate(texts[1:], start=1):
+        font.write(canvas, text, (font.gap // 2 + sum(rooms[:k]), middle), SMALL_PRINT)
     return canvas
 
 

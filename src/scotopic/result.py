@@ -92,6 +92,9 @@ class Match:
         How many pairs the light of each left pixel comes from, a float: 0 where a pair shows nothing, 1 after a cut.
     fused_left, fused_right
         The images that were matched, as recorded values, ``(H, W, C)``.
+    burst_poses
+        Of a burst: ``(N, 4, 4)``, takes points of each frame's left camera to the reference's, in the unit of the pose;
+        NaN for frames that were not used. ``None`` of anything else.
     """
 
     disparity: Map
@@ -114,6 +117,7 @@ class Match:
     frames: Map | None = None
     fused_left: Map | None = None
     fused_right: Map | None = None
+    burst_poses: NDArray[np.float64] | None = None
 
     @classmethod
     def from_arrays(cls, settings: Settings, timings: dict[str, float], **arrays: object) -> Self:
@@ -291,7 +295,7 @@ class Match:
             write_png(folder / f"{name}.png", picture)
         write_png(folder / "preview.png", draw_preview(self) if preview is None else preview)
         arrays = {name: getattr(self, name) for name in ARRAYS if name != "disparity"}  # which follows from the others
-        for name in ("completed", "pose", "pose_covariance", *FUSED_ARRAYS):
+        for name in ("completed", *POSES, *FUSED_ARRAYS):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
         write_npz(folder / "match.npz", {"settings": json.dumps(self.settings.as_dict()), **arrays}, FORMAT)
@@ -341,11 +345,13 @@ def _renamed(value: Map, old: str, new: str) -> Map:
 
 #: The maps and images of a match of a fused stream.
 FUSED_ARRAYS = ("frames", "fused_left", "fused_right")
+#: Where the cameras of a fused stream or a burst were.
+POSES = ("pose", "pose_covariance", "burst_poses")
 #: The maps and images that every match has.
 ARRAYS = tuple(
     f.name
     for f in fields(Match)
-    if f.name not in ("settings", "timings", "completed", "denoised", "pose", "pose_covariance", *FUSED_ARRAYS)
+    if f.name not in ("settings", "timings", "completed", "denoised", *POSES, *FUSED_ARRAYS)
 )
 
 

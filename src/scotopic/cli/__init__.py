@@ -1,7 +1,6 @@
-"""The command ``scotopic``: match pairs and videos, fit junctions, simulate noise, score maps, show a demo."""
+"""The command ``scotopic``: match pairs, videos and bursts, fit junctions, simulate noise, score maps, show a demo."""
 
 import itertools
-import re
 import signal
 import sys
 import warnings
@@ -13,7 +12,9 @@ import typer
 from typer.core import TyperCommand
 
 from scotopic.backends.device import rest_idle_threads
+from scotopic.cli.burst import burst
 from scotopic.cli.commands import demo, info, junctions, serve_app, simulate
+from scotopic.cli.console import as_options, options_of
 from scotopic.cli.evaluate import benchmark, evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video
@@ -36,7 +37,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the arguments; an option that needs a value does not take the next option for it."""
-        options = {flag: each for each in self._options(ctx) for flag in (*each.opts, *each.secondary_opts)}
+        options = {flag: each for each in options_of(ctx) for flag in (*each.opts, *each.secondary_opts)}
         for flag, value in itertools.pairwise(itertools.takewhile(lambda arg: arg != "--", args)):
             if flag in options and value in options and not options[flag].is_flag:
                 raise typer.BadParameter(f"expected a value, but {value} follows.", ctx, options[flag])
@@ -51,7 +52,7 @@ class Command(TyperCommand):
                 warnings.showwarning = partial(_show_warning, warnings.showwarning)
                 return super().invoke(ctx)
         except ScotopicError as error:
-            _fail(f"error: {self._as_options(str(error), ctx)}", BAD_INPUT, error)
+            _fail(f"error: {as_options(str(error), ctx)}", BAD_INPUT, error)
         except OSError as error:
             # What reads and writes has said so already, in words. This is for what only asks whether something exists.
             place = "" if error.filename is None else f"{error.filename!r:.300}: "
@@ -60,21 +61,6 @@ class Command(TyperCommand):
             _fail("error: Out of memory. Use smaller images or a lower --max-disparity.", BAD_INPUT, error)
         except KeyboardInterrupt as error:
             _fail("interrupted; no incomplete file was left", INTERRUPTED, error)
-
-    def _options(self, ctx: typer.Context) -> list[Any]:
-        return [each for each in self.get_params(ctx) if each.param_type_name == "option"]
-
-    def _as_options(self, message: str, ctx: typer.Context) -> str:
-        """Return an error with the arguments that it advises as options: ``overwrite=True`` becomes ``--overwrite``."""
-        for option in self._options(ctx):
-            flag = max(option.opts, key=len)
-            name = flag.lstrip("-").replace("-", "_")
-            argument = rf"(?<![\w'\"/.-]){name}"
-            message = re.sub(rf"{argument}=True\b", flag, message)
-            message = re.sub(rf"{argument}=['\"]?([\w.]+)['\"]?", rf"{flag} \1", message)
-            if "_" in name:  # which no word has
-                message = re.sub(rf"{argument}(?![\w'\"=])", flag, message)
-        return message
 
 
 def _show_warning(others: Callable[..., None], message: Any, category: type[Warning], *place: Any) -> None:
@@ -90,7 +76,7 @@ def _fail(message: str, code: int, cause: BaseException) -> None:
     raise typer.Exit(code) from cause
 
 
-for function in (match, video, junctions, simulate, evaluate, benchmark, demo, info):
+for function in (match, video, burst, junctions, simulate, evaluate, benchmark, demo, info):
     app.command(cls=Command)(function)
 app.command("app", cls=Command)(serve_app)
 

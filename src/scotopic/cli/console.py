@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -161,6 +162,24 @@ def print_result(result: Mapping[str, Any], text: Sequence[str | Table], quiet: 
         for each in text:
             # Strings not by rich: a path may look like its markup, and must not be broken at the terminal's width.
             typer.echo(each) if isinstance(each, str) else Console().print(each)
+
+
+def options_of(context: typer.Context) -> list[Any]:
+    """Return the options of the command that runs."""
+    return [each for each in context.command.get_params(context) if each.param_type_name == "option"]
+
+
+def as_options(message: str, context: typer.Context) -> str:
+    """Return an error with the arguments that it advises as options: ``overwrite=True`` becomes ``--overwrite``."""
+    for option in options_of(context):
+        flag = max(option.opts, key=len)
+        name = flag.lstrip("-").replace("-", "_")
+        argument = rf"(?<![\w'\"/.-]){name}"
+        message = re.sub(rf"{argument}=True\b", flag, message)
+        message = re.sub(rf"{argument}=['\"]?([\w.]+)['\"]?", rf"{flag} \1", message)
+        if "_" in name:  # which no word has
+            message = re.sub(rf"{argument}(?![\w'\"=])", flag, message)
+    return message
 
 
 def make_table(*headings: str, first: str = "right") -> Table:

@@ -149,7 +149,7 @@ def match(
                     if is_filled:
                         write_disparity(stage / FILLED_FILE, result.filled)
                     points_at = aside or (stage / points_path.name if points_path else None)
-                    text = _save_depth(stage, result, cameras, points_at, points_path)
+                    text = save_depth(stage, result, cameras, points_at, points_path)
                     write_json(stage / "report.json", report)
     written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
     text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
@@ -187,7 +187,7 @@ def _save_formats(folder: Path, result: Match, formats: Sequence[str]) -> None:
             write_disparity(folder / FORMATS[each][0], result.disparity)
 
 
-def _save_depth(
+def save_depth(
     folder: Path, result: Match, cameras: Cameras, points_at: Path | None, points_path: Path | None
 ) -> list[str]:
     """Write depth, its uncertainty and the points, which will be at ``points_path``; return what to print of them."""

@@ -3,9 +3,9 @@
 Axes are the left camera's, as OpenCV's: x to the right, y down, z forward; meters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +167,10 @@ class PointCloud:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def moved(self, pose: NDArray[np.float64]) -> Self:
+        """Return the points in another frame, to which a pose, 4 x 4, takes them."""
+        return replace(self, points=(self.points @ pose[:3, :3].T + pose[:3, 3]).astype(np.float32))
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write a binary PLY file; raise :class:`OutputError` if it exists and `overwrite` is False, or on failure."""

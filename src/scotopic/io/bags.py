@@ -75,7 +75,7 @@ class BagTopic:
         The first message of the ``camera_info`` beside the images; ``None`` if there is none.
     """
 
-    slack = 0
+    slack, values = 0, None
 
     def __init__(self, bag: Path, topic: str) -> None:
         self.path = f"{bag}:{topic}"

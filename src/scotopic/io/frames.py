@@ -1,4 +1,4 @@
-"""Stereo video: two videos, folders of frames or topics of a ROS bag, read in step, and the maps of each frame.
+"""Stereo video: two videos, folders of frames, TIFF stacks or topics of a ROS bag, read in step, and each frame's maps.
 
 Frames are taken as recorded: 8-bit RGB from a video, whatever the image files or messages hold. Nothing is linearized,
 scaled or rotated by metadata.
@@ -7,10 +7,10 @@ scaled or rotated by metadata.
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io.bags import BagTopic, is_bag, open_topic, pair_by_time, split_topic
 from scotopic.io.disparity import NPZ_FORMAT, write_disparity
-from scotopic.io.images import as_image, read_image, write_png
+from scotopic.io.images import as_image, decode_pages, read_image, write_png
 from scotopic.io.npz import write_npz
 from scotopic.io.pfm import write_pfm
 from scotopic.io.video import VideoFile
@@ -33,9 +33,29 @@ MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
 
 
 _MAP_NAME = re.compile(
-    r"\d{6,}(\.npz|-(disparity|confidence|depth|depth_uncertainty)\.pfm|-points\.ply"
+    r"\d{6,}(\.npz|-(disparity|disparity_all|confidence|frames|depth|depth_uncertainty)\.pfm|-points\.ply"
     r"|-(reason|disparity_color|confidence|mask|depth)\.png)"
 )
+
+
+class FrameSource(Protocol):
+    """The frames of one view, numbered from 0."""
+
+    path: str
+    title: str  #: how errors name it
+
+    @property
+    def total(self) -> int | None: ...  # frames, ``None`` if that is not known, wrong by `slack` at most
+    @property
+    def slack(self) -> int: ...
+    @property
+    def fps(self) -> float | None: ...
+    @property
+    def values(self) -> str | None: ...  # what they are, in words; ``None`` if as recorded
+
+    def read(self, start: int) -> Iterator[Frame]: ...
+    def name(self, number: int) -> str | None: ...  # of the frame's own file
+    def close(self) -> None: ...
 
 
 class FrameFolder:
@@ -44,6 +64,8 @@ class FrameFolder:
     Hidden files, and those without one of :data:`IMAGE_SUFFIXES`, are ignored. Raises :class:`InputError` if the folder
     cannot be read or holds no frames.
     """
+
+    slack, fps, values = 0, None, None
 
     def __init__(self, folder: Path) -> None:
         self.path, self.title = str(folder), repr(str(folder))
@@ -57,7 +79,7 @@ class FrameFolder:
                 f"The folder {self.title} holds no frames: none of its {len(found)} files ends in "
                 f"{', '.join(IMAGE_SUFFIXES)}."
             )
-        self.total, self.slack, self.fps = len(self._paths), 0, None
+        self.total = len(self._paths)
 
     def read(self, start: int) -> Iterator[Frame]:
         """Yield the frames from number ``start`` on, reading each when it is needed."""
@@ -78,15 +100,38 @@ class FrameFolder:
         """Do nothing: no file is kept open."""
 
 
-Frames = FrameFolder | VideoFile | BagTopic  #: of one view
+class TiffStack:
+    """A TIFF file of several pages, each a frame; raises :class:`InputError` if it cannot be read."""
+
+    slack, fps, values = 0, None, None
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.title = str(path), repr(str(path))
+        self._pages = decode_pages(path, several=True)
+        self.total = len(self._pages)
+
+    def read(self, start: int) -> Iterator[Frame]:
+        """Yield the frames from number ``start`` on."""
+        for number, page in enumerate(self._pages[start:], start):
+            frame = page if page.ndim == 2 else np.ascontiguousarray(page[:, :, ::-1])  # OpenCV has blue first
+            as_image(frame, f"frame {number} of {self.title}")  # raises if its values cannot be used
+            yield frame
+
+    def name(self, number: int) -> None:
+        """Return ``None``: a page has no file of its own."""
+
+    def close(self) -> None:
+        """Do nothing: all of the file has been read."""
 
 
-def open_frames(path: Path) -> Frames:
-    """Open a folder of frames, a video or a topic of a bag; raise :class:`InputError` if it cannot be read as one."""
+def open_frames(path: Path) -> FrameSource:
+    """Open a folder of frames, a video, a TIFF stack or a topic of a bag; raise :class:`InputError` if it is none."""
     if split_topic(path) is not None or is_bag(path):
         return open_topic(path)
     if os.path.isdir(path):
         return FrameFolder(path)
+    if path.suffix.lower() in (".tif", ".tiff") and (stack := TiffStack(path)).total > 1:
+        return stack
     if path.suffix.lower() in IMAGE_SUFFIXES:  # OpenCV would go on to the next numbered images
         raise InputError(f"{str(path)!r} is an image, not a video. Give a video or the folder of the frames.")
     return VideoFile(path)
@@ -102,7 +147,7 @@ class StereoFrames:
     """
 
     def __init__(
-        self, left: Frames, right: Frames, *, start: int = 0, count: int | None = None, shortest: bool = False
+        self, left: FrameSource, right: FrameSource, *, start: int = 0, count: int | None = None, shortest: bool = False
     ) -> None:
         self.left, self.right, self.start, self._shortest = left, right, start, shortest
         self.pairing = "frames with the same number were taken at the same time"  #: what is assumed of them, in words
@@ -169,10 +214,16 @@ class StereoFrames:
 
 @contextmanager
 def open_pairs(
-    left: Path, right: Path, *, start: int = 0, count: int | None = None, shortest: bool = False
+    left: Path,
+    right: Path,
+    *,
+    start: int = 0,
+    count: int | None = None,
+    shortest: bool = False,
+    open_view: Callable[[Path], FrameSource] = open_frames,
 ) -> Iterator[StereoFrames]:
-    """Open two videos, folders of frames or topics of bags; :class:`StereoFrames` documents parameters and errors."""
-    with closing(open_frames(left)) as first, closing(open_frames(right)) as second:
+    """Open two views as :class:`StereoFrames`, which documents the parameters and errors."""
+    with closing(open_view(left)) as first, closing(open_view(right)) as second:
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
 
 
@@ -192,6 +243,8 @@ def write_frame_maps(
     disparity: NDArray[np.float32],
     confidence: NDArray[np.float32],
     reason: NDArray[np.uint8],
+    *,
+    arrays: Mapping[str, NDArray[Any]] = {},
     **others: NDArray[np.float32],
 ) -> None:
     """Write the maps of frame `number` of a video, in one of :data:`MAP_KINDS`; each file whole or not at all.
@@ -199,11 +252,11 @@ def write_frame_maps(
     ``npz``: ``000000.npz`` with ``disparity`` (float32 px, NaN where there is none), ``confidence`` (float32 in
     [0, 1]), ``reason`` (uint8) and ``format``. To :func:`~scotopic.io.read_disparity` it is like any disparity map.
     ``pfm``: ``000000-disparity.pfm`` (+inf where there is none), ``000000-confidence.pfm`` and ``000000-reason.png``.
-    `others`, such as the depth, are maps like the disparity.
+    `others`, such as the depth, are maps like the disparity; `arrays`, such as the pose, are for ``npz`` alone.
     """
     name = f"{number:06d}"
     if kind == "npz":
-        maps = {"disparity": disparity, "confidence": confidence, "reason": reason, **others}
+        maps = {"disparity": disparity, "confidence": confidence, "reason": reason, **others, **arrays}
         write_npz(folder / f"{name}.npz", maps, NPZ_FORMAT)
     elif kind == "pfm":
         for what, values in {"disparity": disparity, **others}.items():

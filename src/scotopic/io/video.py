@@ -39,6 +39,8 @@ class VideoFile:
     not count their frames it follows from duration and rate.
     """
 
+    values = None  #: as recorded
+
     def __init__(self, path: Path) -> None:
         self.path, self.title = str(path), repr(str(path))
         size = plain_file_size(path, "a video or a folder of frames")

@@ -81,7 +81,7 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0, hot_pixel
     """
     check_white(white, "count per frame")
     array, title = load_array(source, "photon counts")
-    stack = _as_stack(array, title)
+    stack = as_stack(array, title)
     frames = stack.shape[0]
     check_memory(title, f"frames of {' x '.join(map(str, stack.shape[1:]))}", 8 * math.prod(stack.shape[1:]))
     total = np.zeros(stack.shape[1:])
@@ -108,7 +108,7 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0, hot_pixel
     return Recording(image.reshape(*image.shape[:2], -1), sensor, assumed).without_hot_pixels(hot_pixels)
 
 
-def _as_stack(array: NDArray[Any], title: str) -> NDArray[Any]:
+def as_stack(array: NDArray[Any], title: str) -> NDArray[Any]:
     """Return ``(frames, H, W[, C])``. A last axis of 3 is color, because no image is three pixels wide."""
     if array.dtype.kind not in "uifb" or array.size == 0:
         raise InputError(f"{title} must hold numbers, but it has {array.size} values of type {array.dtype}.")

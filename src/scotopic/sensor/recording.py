@@ -180,10 +180,7 @@ def read_recording(
         raise SettingsError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
     if kind == "auto":
         if suffix in (".npy", ".bin"):
-            raise InputError(
-                f"{shown} is an array, and its name does not tell what it holds. Pass kind='counts' for photons per "
-                "pixel, or kind='bit-planes' for the packed bits of a SPAD."
-            )
+            raise ask_for_kind(shown)
         kind = "raw" if suffix in RAW_SUFFIXES else "image"
     given = {"black": black, "bits": bits, **({"white": white} if kind == "raw" else {})}
     unused = [name for name, value in given.items() if value is not None]
@@ -197,11 +194,24 @@ def read_recording(
     if kind == "bit-planes":
         return read_bit_planes(path, width=width, white=white, hot_pixels=hot_pixels)
     if kind == "counts":
-        if white is None:
-            raise SettingsError(
-                f"Reading the photon counts {shown} needs white, the count per frame that becomes 1.0. Use the same "
-                "for both views; scotopic.sensor.common_white finds one."
-            )
-        return read_counts(path, white, hot_pixels=hot_pixels)
+        return read_counts(path, need_white(shown, white), hot_pixels=hot_pixels)
     picture = read_picture(path, response=response, black=black, white=white, bits=bits)
     return picture.without_hot_pixels(hot_pixels)
+
+
+def ask_for_kind(shown: str) -> InputError:
+    """Return the error for an array of which it is not said what it holds."""
+    return InputError(
+        f"{shown} is an array, and its name does not tell what it holds. Pass kind='counts' for photons per pixel, or "
+        "kind='bit-planes' for the packed bits of a SPAD."
+    )
+
+
+def need_white(shown: str, white: float | None) -> float:
+    """Return the `white` of photon counts; raise :class:`SettingsError` if it is not given."""
+    if white is None:
+        raise SettingsError(
+            f"Reading the photon counts {shown} needs white, the count per frame that becomes 1.0. Use the same for "
+            "both views; scotopic.sensor.common_white finds one."
+        )
+    return white

@@ -148,7 +148,7 @@ def count_bits(
     """Return how often the bit of each pixel is set, and the number of planes. See :func:`read_bit_planes`."""
     if bit_order not in ("big", "little"):
         raise SettingsError(f"bit_order must be 'big' or 'little', not {bit_order!r}.")
-    stack, title = _load_planes(source, width, height)
+    stack, title = load_planes(source, width, height)
     is_packed = stack.dtype == np.uint8
     stored = stack.shape[2] * (8 if is_packed else 1)
     pixels = stored if width is None else width
@@ -169,7 +169,7 @@ def count_bits(
     return ones, stop - first
 
 
-def _load_planes(source: Any, width: int | None, height: int | None) -> tuple[NDArray[Any], str]:
+def load_planes(source: Any, width: int | None, height: int | None) -> tuple[NDArray[Any], str]:
     """Return the planes, packed or bool, and how to call them in error messages."""
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".bin":
         title = f"The file {os.fspath(source)!r}"
