@@ -61,7 +61,7 @@ def test_poses_follow_the_rig(fused: list[scotopic.Match]) -> None:
         assert each.pose is not None
         assert each.pose_covariance is not None
         expected = sway(number)
-        assert np.allclose(each.pose[:3, 3], expected[:3, 3], atol=0.06)  # baselines; a pixel is 0.08 at the wall
+        assert np.allclose(each.pose[:3, 3], expected[:3, 3], atol=0.1)  # baselines; a pixel is 0.08 at the wall
         assert np.allclose(each.pose[:3, :3], expected[:3, :3], atol=0.006)
         assert np.all(np.linalg.eigvalsh(each.pose_covariance) >= -1e-12)
 

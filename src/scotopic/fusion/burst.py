@@ -16,7 +16,7 @@ from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import estimate_motion
-from scotopic.fusion.tracker import ALIKE, FROM_REST, FusedPair, Known, learn_from
+from scotopic.fusion.tracker import FROM_REST, FusedPair, Known, learn_from, shows_the_same
 from scotopic.fusion.window import Frame, fuse_view
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
@@ -92,7 +92,7 @@ class Burst(Generic[Array]):
         if found[0] is None:
             starts += FROM_REST
         motion = estimate_motion(self._backend, self._camera, self._known.template, list(pair), starts[:6])
-        if motion.likeness > ALIKE:
+        if shows_the_same(motion):
             self._motions[number] = motion.matrix
         else:
             self._motions.pop(number, None)

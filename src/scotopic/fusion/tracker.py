@@ -22,6 +22,7 @@ from scotopic.stages.resolution import halve
 from scotopic.subpixel import nearest_pixel
 
 ALIKE = 5.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
+LEAST_CONTRAST = 0.35  #: of the usual; outlines that two scenes happen to share have less
 TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised template
 SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
@@ -118,7 +119,8 @@ class Tracker(Generic[Array]):
             if track is None or track.known is None:
                 continue
             motion = self._estimate(track, images)
-            if motion.likeness > (ALIKE if best[1] is None else best[1].likeness):
+            is_better = best[1] is None or motion.likeness > best[1].likeness
+            if is_better and shows_the_same(motion, track.usual_gain):
                 best = track, motion
         return best
 
@@ -208,6 +210,12 @@ class Tracker(Generic[Array]):
             map_covariance=track.map_covariance + moved,
             usual_gain=usual,
         )
+
+
+def shows_the_same(motion: Motion, usual_gain: tuple[float, float] = (1.0, 1.0)) -> bool:
+    """Whether a new pair shows the scene of the template: alike in its details, with more than a trace of contrast."""
+    contrast = min(gain / usual for gain, usual in zip(motion.gain, usual_gain, strict=True))
+    return motion.likeness > ALIKE and contrast > LEAST_CONTRAST
 
 
 def learn_from(
