@@ -69,18 +69,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--preset", default="best")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--no-times", action="store_true", help="keep no times: the machine does other work")
     parser.add_argument("--json", type=Path, help="file for the rows; those of other sequences in it stay")
     parser.add_argument("--rows", nargs="*", type=Path, default=[], help="files of rows to add to those of this run")
     parser.add_argument("--page", action="store_true", help="write rows and tables into the repository")
     options = parser.parse_args()
     if options.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU
+    elif options.device == "cuda":
+        from scotopic.backends.device import resolve_device
+
+        resolve_device("cuda")  # which says why there is none
     rows: list[Row] = []
     for path in [*([RESULTS] if options.page and RESULTS.exists() else []), *options.rows]:
         rows = merge(rows, json.loads(path.read_text()))
     folders = [*options.sequences, *_made(options)]
     if folders:
-        rows = merge(rows, run(folders, options))
+        found = run(folders, options)
+        if options.no_times:
+            found = [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+        rows = merge(rows, found)
     if options.json:
         kept = json.loads(options.json.read_text()) if options.json.exists() else []
         write_rows(options.json, merge(kept, rows))
@@ -305,7 +313,8 @@ def tables(rows: list[Row]) -> str:
         parts.append(f"### {what}\n\nAfter {most} frames; means over {runs} sequence{'s' if runs > 1 else ''}.")
         parts += _error_tables(groups)
         parts.append(f"**Poses**\n\n{_pose_table(groups)}")
-        parts.append(f"**Seconds per pair**, {_devices(own)}\n\n{_time_table(groups)}")
+        if any("seconds" in row for row in own):
+            parts.append(f"**Seconds per pair**, {_devices(own)}\n\n{_time_table(groups)}")
     return "\n\n".join(parts)
 
 
