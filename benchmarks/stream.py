@@ -16,11 +16,11 @@ import argparse
 import json
 import math
 import os
-import runpy
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,26 +99,26 @@ def main() -> None:
         draw_curve(rows, CURVE)
 
 
-def _made(options: argparse.Namespace) -> Iterable[Path]:
-    """Yield the sequences of the room and of the still scenes, made where they are missing."""
+def _made(options: argparse.Namespace) -> list[Path]:
+    """Return the sequences of the room and of the still scenes, made where they are missing."""
+    most, folders, calls = max(options.frames), [], []
     for motion in options.motion if options.room else ():
-        folder = options.made / f"room_{motion}"
-        if not (folder / f"{max(options.frames) - 1:03d}.npz").exists():
-            write_room(folder, motion, max(options.frames))
-        yield folder
+        folders.append(options.made / f"room_{motion}")
+        if not (folders[-1] / f"{most - 1:03d}.npz").exists():
+            write_room(folders[-1], motion, most)
     for scene in options.scenes:
         for motion in options.motion:
-            folder, most = options.made / f"{scene.name}-{motion}", max(options.frames)
-            if not (folder / f"{most - 1:03d}.npz").exists():
-                print(f"making {folder}", flush=True)
+            folders.append(options.made / f"{scene.name}-{motion}")
+            if not (folders[-1] / f"{most - 1:03d}.npz").exists():
                 kind, _, has_object = motion.partition("+")
-                words = [str(options.tool), str(scene), str(folder), "--motion", kind, "--frames", str(most)]
-                own, sys.argv = sys.argv, [*words, "--object"] if has_object else words
-                try:
-                    runpy.run_path(str(options.tool), run_name="__main__")
-                finally:
-                    sys.argv = own
-            yield folder
+                words = [str(scene), str(folders[-1]), "--motion", kind, "--frames", str(most)]
+                calls.append([sys.executable, str(options.tool), *words, *(["--object"] if has_object else [])])
+    if calls:
+        print(f"making {len(calls)} sequences", flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in pool.map(partial(subprocess.run, check=True), calls):
+            assert done.returncode == 0
+    return folders
 
 
 def write_room(folder: Path, motion: str, frames: int) -> None:
