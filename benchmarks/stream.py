@@ -16,11 +16,11 @@ import argparse
 import json
 import math
 import os
-import runpy
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +69,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--preset", default="best")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--no-times", action="store_true", help="keep no times: the machine does other work")
     parser.add_argument("--json", type=Path, help="file for the rows; those of other sequences in it stay")
     parser.add_argument("--rows", nargs="*", type=Path, default=[], help="files of rows to add to those of this run")
     parser.add_argument("--page", action="store_true", help="write rows and tables into the repository")
     options = parser.parse_args()
     if options.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU
+    elif options.device == "cuda":
+        from scotopic.backends.device import resolve_device
+
+        resolve_device("cuda")  # which says why there is none
     rows: list[Row] = []
     for path in [*([RESULTS] if options.page and RESULTS.exists() else []), *options.rows]:
         rows = merge(rows, json.loads(path.read_text()))
     folders = [*options.sequences, *_made(options)]
     if folders:
-        rows = merge(rows, run(folders, options))
+        found = run(folders, options)
+        if options.no_times:
+            found = [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+        rows = merge(rows, found)
     if options.json:
         kept = json.loads(options.json.read_text()) if options.json.exists() else []
         write_rows(options.json, merge(kept, rows))
@@ -91,26 +99,26 @@ def main() -> None:
         draw_curve(rows, CURVE)
 
 
-def _made(options: argparse.Namespace) -> Iterable[Path]:
-    """Yield the sequences of the room and of the still scenes, made where they are missing."""
+def _made(options: argparse.Namespace) -> list[Path]:
+    """Return the sequences of the room and of the still scenes, made where they are missing."""
+    most, folders, calls = max(options.frames), [], []
     for motion in options.motion if options.room else ():
-        folder = options.made / f"room_{motion}"
-        if not (folder / f"{max(options.frames) - 1:03d}.npz").exists():
-            write_room(folder, motion, max(options.frames))
-        yield folder
+        folders.append(options.made / f"room_{motion}")
+        if not (folders[-1] / f"{most - 1:03d}.npz").exists():
+            write_room(folders[-1], motion, most)
     for scene in options.scenes:
         for motion in options.motion:
-            folder, most = options.made / f"{scene.name}-{motion}", max(options.frames)
-            if not (folder / f"{most - 1:03d}.npz").exists():
-                print(f"making {folder}", flush=True)
+            folders.append(options.made / f"{scene.name}-{motion}")
+            if not (folders[-1] / f"{most - 1:03d}.npz").exists():
                 kind, _, has_object = motion.partition("+")
-                words = [str(options.tool), str(scene), str(folder), "--motion", kind, "--frames", str(most)]
-                own, sys.argv = sys.argv, [*words, "--object"] if has_object else words
-                try:
-                    runpy.run_path(str(options.tool), run_name="__main__")
-                finally:
-                    sys.argv = own
-            yield folder
+                words = [str(scene), str(folders[-1]), "--motion", kind, "--frames", str(most)]
+                calls.append([sys.executable, str(options.tool), *words, *(["--object"] if has_object else [])])
+    if calls:
+        print(f"making {len(calls)} sequences", flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in pool.map(partial(subprocess.run, check=True), calls):
+            assert done.returncode == 0
+    return folders
 
 
 def write_room(folder: Path, motion: str, frames: int) -> None:
@@ -305,7 +313,8 @@ def tables(rows: list[Row]) -> str:
         parts.append(f"### {what}\n\nAfter {most} frames; means over {runs} sequence{'s' if runs > 1 else ''}.")
         parts += _error_tables(groups)
         parts.append(f"**Poses**\n\n{_pose_table(groups)}")
-        parts.append(f"**Seconds per pair**, {_devices(own)}\n\n{_time_table(groups)}")
+        if any("seconds" in row for row in own):
+            parts.append(f"**Seconds per pair**, {_devices(own)}\n\n{_time_table(groups)}")
     return "\n\n".join(parts)
 
 

@@ -134,9 +134,16 @@ class _Room:
     @property
     def calibration(self) -> Calibration:
         """The cameras of both views."""
-        focal, cx, cy = float(self.width), (self.width - 1) / 2, _HORIZON * (self.height - 1)
-        size = {"width": self.width, "height": self.height}
-        return Calibration(fx=focal, fy=focal, cx=cx, cy=cy, baseline=1.0, **size, source="the rendered room's own")
+        return Calibration(
+            fx=float(self.width),
+            fy=float(self.width),
+            cx=(self.width - 1) / 2,
+            cy=_HORIZON * (self.height - 1),
+            baseline=1.0,
+            width=self.width,
+            height=self.height,
+            source="the rendered room's own",
+        )
 
     def cast(self, view: int, x: _Floats, y: _Floats) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
         """Return the nearest surface at each pixel (x, y) of a view: its index, disparity, and u and v on it."""

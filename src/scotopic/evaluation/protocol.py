@@ -16,6 +16,7 @@ More light than the sensor takes in one frame is the mean of several frames, eac
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from scotopic.depth import Calibration
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.scene import Noise, Scene
-from scotopic.evaluation.sequence import StereoSequence
+from scotopic.evaluation.sequence import Pair, StereoSequence
 from scotopic.sensor import Sensor, simulate_pair
 
 CLEAN = 0  #: number of frames that stands for the pair as it lies on disk, without noise of ours
@@ -117,12 +118,17 @@ def _record_sequence(
         raise InputError(f"Sequence {scene.name!r} has {len(sequence)} frames, not {wanted}. Ask for fewer.")
     recorded = sequence.pairs[:wanted]
     if frames != CLEAN:
-        noisy = (simulate_pair(*pair, photons, read_noise, seed + FRAME_SEEDS * k) for k, pair in enumerate(recorded))
-        recorded = tuple(noisy)
+        recorded = tuple(_record_frame(sequence, k, photons, read_noise, seed) for k in range(wanted))
     (left, right), truth = sequence.pairs[wanted - 1], sequence.truth(wanted - 1)
     scene = replace(scene, left=left, right=right, truth=truth, truth_paper=truth, recorded=recorded)
     noise = Noise(0.0) if frames == CLEAN else known_noise(photons, read_noise)
     return *recorded[-1], replace(scene, noise=noise)
+
+
+@lru_cache(maxsize=32)  # other methods and numbers of frames ask for the same ones
+def _record_frame(sequence: StereoSequence, number: int, photons: float, read_noise: float, seed: int) -> Pair:
+    """Return one frame with noise of its own."""
+    return simulate_pair(*sequence.pairs[number], photons, read_noise, seed + FRAME_SEEDS * number)
 
 
 def known_noise(photons: float, read_noise: float, frames: int = 1) -> Noise:

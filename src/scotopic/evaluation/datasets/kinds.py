@@ -181,7 +181,7 @@ class _Sequences(DatasetKind):
 
     def read(self, place: Place) -> Recording:
         """Read all frames; what a pair is for other data sets is the first of them here."""
-        sequence = sequences.read_sequence(place.folder)
+        sequence = sequences.read_sequence_again(place.folder)
         return Recording(*sequence.pairs[0], sequence.truth(0), calibration=sequence.calibration, sequence=sequence)
 
     def files(self, place: Place) -> list[Path]:

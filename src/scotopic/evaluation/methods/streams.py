@@ -135,7 +135,7 @@ def predict_aligned(preset: str, alignment: str, left: Map, right: Map, scene: S
 
 def match_mean(sequence: StereoSequence, recorded: Sequence[Pair], settings: Settings) -> Match:
     """Match the plain mean of all frames: right if nothing moves."""
-    left, right = (np.mean(views, axis=0, dtype=np.float32) for views in zip(*recorded, strict=True))
+    left, right = (np.asarray(np.mean(views, axis=0, dtype=np.float32)) for views in zip(*recorded, strict=True))
     return match(left, right, settings)
 
 
@@ -227,4 +227,4 @@ def as_clear_gray(view: Map, blur: float) -> NDArray[np.uint8]:
 
     gray = np.asarray(cv2.GaussianBlur(view.mean(axis=2, dtype=np.float32), (0, 0), blur), np.float32)
     low, high = np.quantile(gray, (0.005, 0.995))
-    return np.clip((gray - low) / max(float(high - low), 1e-6) * 255, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip((gray - low) / max(float(high - low), 1e-6) * 255, 0, 255), np.uint8)
