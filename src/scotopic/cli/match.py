@@ -1,7 +1,6 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,7 +22,7 @@ from scotopic.cli.console import (
 )
 from scotopic.depth import Calibration, check_rectified, point_cloud, read_calibration, rectify
 from scotopic.depth.triangulate import depth_from_disparity, depth_uncertainty
-from scotopic.errors import InputError, PairWarning, SettingsError
+from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import atomic_path, claim_file, image_title, replaced_files, write_disparity, write_submission
 from scotopic.io.disparity import submission_files
@@ -128,11 +127,15 @@ def match(
             for each in recordings:
                 each.assumed["levels"] = found
         with StageDisplay(quiet) as display:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PairWarning)  # it was said above
-                result = match_pair(
-                    *views, settings, device, fill=fill_with, normalize=not are_given, progress=warmed(display, device)
-                )
+            result = match_pair(
+                *views,
+                settings,
+                device,
+                fill=fill_with,
+                normalize=not are_given,
+                check=False,  # it was checked above, for the report
+                progress=warmed(display, device),
+            )
             with display.stage("saving"):
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": checked.as_dict(), "files": files}

@@ -78,7 +78,7 @@ def video(
             with display.stage(f"skipping to frame {start}") if start else nullcontext():
                 pairs = opened.enter_context(open_pairs(left, right, start=start, count=count, shortest=shortest))
             check_size(pairs.shape, settings.junctions.patch_size, pairs.left.title)
-            matcher = Matcher(settings, pairs.shape, device)
+            matcher = Matcher(settings, pairs.shape, device, check=False)  # it is checked below, for the report
             if matcher.device == "cpu":
                 warm_up(display)
             checked = check_rectified(*pairs.first, min_disparity=settings.matching.min_disparity)
