@@ -406,4 +406,4 @@ class TestSizes:
         lamp = dark.copy()
         lamp[10:20, 10:20] += 50 * random(1).random((10, 10, 1), np.float32)
 
-        assert there.run(measure_band_snr, lamp, 0.01, BEST) < 0.3
+        assert there.run(measure_band_snr, lamp, 0.01, BEST, False) < 0.3

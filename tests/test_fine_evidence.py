@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -322,6 +323,23 @@ class TestLight:
 
         assert light.has_detail
         assert light.has_clear_pixels
+
+    def test_more_light_never_lowers_the_estimate_where_no_part_is_without_texture(self, there: Calls) -> None:
+        texture = there.blur(random(4).normal(0, 1, (96, 160, 1)).astype(np.float32), 3.0)
+        scene = 0.5 + 0.15 * texture / texture.std()
+        grains = random(5).normal(0, 1, (2, 96, 160, 1)).astype(np.float32)
+
+        sigmas = [0.4 * 0.5**k for k in range(7)]
+        found = [there.run(estimate_snr, list(scene + sigma * grains), sigma**2, self.SETTINGS) for sigma in sigmas]
+
+        for one, other in pairwise(found):
+            # A ratio of variances: half the noise, and it is four times as high, up to the most that is used.
+            assert other.image_snr > min(3 * one.image_snr, 0.99 * self.SETTINGS.resolution.max_snr)
+            assert other.band_snr >= one.band_snr
+            assert other.has_detail >= one.has_detail
+            assert other.has_clear_pixels >= one.has_clear_pixels
+        assert not found[0].has_detail
+        assert found[-1].has_clear_pixels
 
     def test_sizes_are_half_in_the_dark_full_and_half_in_good_light_and_smaller_for_large_images(self) -> None:
         dark, light = SnrEstimate(0.1, 0.0, False, False), SnrEstimate(9.0, 9.0, True, True)

@@ -271,9 +271,10 @@ def test_small_pairs_that_are_swapped_or_off_by_a_row_are_noticed(size: tuple[in
     assert "unrectified" in shifted.warnings[0]
 
 
-def test_small_pairs_at_two_photons_give_no_false_alarm() -> None:
-    for seed in range(40):
-        scene = scotopic.render_scene(128, 96, seed=seed % 8)
+@pytest.mark.parametrize("size", [(96, 64), (128, 96), (300, 200)])
+def test_small_pairs_at_two_photons_give_no_false_alarm(size: tuple[int, int]) -> None:
+    for seed in range(20):
+        scene = scotopic.render_scene(*size, seed=seed % 4)
         pair = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=seed)
         assert check_rectified(*pair).warnings == (), seed
 
@@ -299,10 +300,61 @@ def test_one_image_twice_is_noticed_by_all_in_the_same_words(tmp_path: Path) -> 
     assert f"warning: {SAME_IMAGE}" in succeed("video", *folders, "-o", tmp_path / "film", *FAST).stderr
 
 
-def test_match_warns_about_swapped_views_when_asked_to_check() -> None:
-    scene = scotopic.render_scene(192, 128)
-    fast = {"preset": "fast", "max_disparity": 16, "device": "cpu"}
+FAST_ON_CPU = {"preset": "fast", "max_disparity": 16, "device": "cpu"}
 
-    with pytest.warns(PairWarning, match="looks swapped"):
-        scotopic.match(scene.right, scene.left, check=True, **fast)
-    scotopic.match(scene.left, scene.right, check=True, **fast)  # a warning would be an error here
+
+@pytest.fixture(scope="module")
+def small() -> Pair:
+    """A pair of 192 x 128 px with 20 photons at white."""
+    scene = scotopic.render_scene(192, 128, seed=1)
+    return simulate_pair(scene.left, scene.right, photons=20, read_noise=2)
+
+
+def said_by_match(left: np.ndarray, right: np.ndarray) -> list[str]:
+    with pytest.warns(PairWarning) as caught:
+        scotopic.match(left, right, **FAST_ON_CPU)
+    return [str(each.message) for each in caught]
+
+
+def test_match_warns_by_default_in_the_words_of_the_check(small: Pair) -> None:
+    left, right = small
+
+    swapped = said_by_match(right, left)
+    assert swapped == list(check_rectified(right, left).warnings)
+    assert "looks swapped" in swapped[0]
+    off_by_a_row = said_by_match(left[:-1], right[1:])
+    assert off_by_a_row == list(check_rectified(left[:-1], right[1:]).warnings)
+    assert "looks unrectified" in off_by_a_row[0]
+    scotopic.match(left, right, **FAST_ON_CPU)  # a warning would be an error here
+    scotopic.match(right, left, check=False, **FAST_ON_CPU)
+
+
+def test_the_commands_and_the_stream_say_the_same(small: Pair, tmp_path: Path) -> None:
+    views = [to_uint8(view) for view in small[::-1]]
+    expected = check_rectified(*views).warnings
+    assert warned(check_rectified(*views), "swapped")
+    for name, view in zip(("left", "right"), views, strict=True):
+        (tmp_path / name).mkdir()
+        write_png(tmp_path / name / "0.png", view)
+    folders = tmp_path / "left", tmp_path / "right"
+    files = [folder / "0.png" for folder in folders]
+
+    with pytest.warns(PairWarning) as caught:
+        list(scotopic.Matcher(**FAST_ON_CPU).run([views, views]))
+    matched = succeed("match", *files, "-o", tmp_path / "out", *FAST).stderr
+    film = succeed("video", *folders, "-o", tmp_path / "film", *FAST).stderr
+
+    assert [str(each.message) for each in caught] == list(expected)  # once, of the first pair
+    for said in (matched, film):
+        assert [line for line in said.splitlines() if line.startswith("warning: ")] == [f"warning: {expected[0]}"]
+
+
+def test_the_same_image_in_two_files_is_noticed_however_it_is_stored(tmp_path: Path) -> None:
+    image = to_uint8(scotopic.render_scene(96, 64).left)
+    for name, level in (("left", 0), ("right", 9)):
+        cv2.imwrite(str(tmp_path / f"{name}.png"), image, [cv2.IMWRITE_PNG_COMPRESSION, level])
+
+    with pytest.warns(PairWarning) as caught:
+        scotopic.match(tmp_path / "left.png", tmp_path / "right.png", **FAST_ON_CPU)
+
+    assert [str(each.message) for each in caught] == [SAME_IMAGE]

@@ -61,7 +61,7 @@ def match(
     junctions: Fields | None = ...,
     fill: Fill | None = ...,
     normalize: bool = ...,
-    check: bool = ...,
+    check: bool | None = ...,
     progress: Progress = ...,
     **overrides: Any,
 ) -> Match: ...
@@ -79,7 +79,7 @@ def match(
     junctions: Fields | None = None,
     fill: Fill | None = None,
     normalize: bool = True,
-    check: bool = False,
+    check: bool | None = None,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match | list[Match]:
@@ -112,9 +112,10 @@ def match(
         uses more (:mod:`scotopic.levels`). Less than a tenth gives a :class:`~scotopic.errors.DarkImageWarning` too.
         The images in the result stay as recorded. Not done where `junctions` are given.
     check
-        Also check whether the pair is rectified and in the right order, as ``scotopic match`` does, and give a
-        :class:`~scotopic.errors.PairWarning` if it is not (:func:`scotopic.depth.check_rectified`; 0.3 s on the CPU).
-        The same image given twice is noticed in any case.
+        Give a :class:`~scotopic.errors.PairWarning` if the pair is one image twice, swapped or not rectified, in the
+        words of the commands (:func:`scotopic.depth.check_rectified`; 0.1 to 0.2 s on the CPU). By default on the CPU
+        all of it, which is a small part of any match, and on the GPU, where it would be most of it, only whether the
+        views are one image. ``False`` leaves it out.
     progress
         Called with the stage's name and the share of it that is done.
     **overrides
@@ -161,14 +162,13 @@ def match(
     return found if layout == "BCHW" else found[0]
 
 
-def _warn_about_pair(left: Any, right: Any, settings: Settings, check: bool) -> None:
-    """Warn, in the words of the command, about a pair that looks wrong."""
-    if is_on_gpu(left) or is_on_gpu(right):  # where it would have to be fetched from
-        return
-    if check:
-        found = check_rectified(left, right, min_disparity=settings.matching.min_disparity).warnings
-    else:
-        found = (SAME_IMAGE,) if is_same_image(left, right) else ()
+def _warn_about_pair(images: Sequence[Any], settings: Settings, device: str, check: bool | None) -> None:
+    """Warn, in the words of the commands, about a pair of images that looks wrong; ``check`` as for :func:`match`."""
+    found: tuple[str, ...] = ()
+    if check or (check is None and device == "cpu"):
+        found = check_rectified(*to_numpy(*images), min_disparity=settings.matching.min_disparity).warnings
+    elif check is None and is_same_image(*images):
+        found = (SAME_IMAGE,)
     for each in found:
         warnings.warn(each, PairWarning, stacklevel=4)  # where match was called
 
@@ -180,7 +180,7 @@ def _match_one(
     junctions: Fields | None,
     fill: Fill | None,
     normalize: bool,
-    check: bool,
+    check: bool | None,
     progress: Progress,
 ) -> Match:
     names = f"{image_title(pair[0], 'left')} and {image_title(pair[1], 'right')}"
@@ -189,7 +189,7 @@ def _match_one(
     settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
     if junctions is not None:
         check_fields(junctions, images[0].shape[:2])
-    _warn_about_pair(*pair, settings, check)
+    _warn_about_pair(images, settings, device, check)
     if any(is_constant(image) for image in images):
         result, levels = Match.empty(*images, settings, Reason.NO_STRUCTURE), Levels()
     else:
@@ -360,6 +360,8 @@ class Matcher:
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     normalize
         As for :func:`scotopic.match`; each pair has levels of its own, or all those of the first with `fuse`.
+    check
+        As for :func:`scotopic.match`, of the first pair of each stream.
     fuse
         How many pairs to fuse: each pair is matched with the light of those before it, carried along with the motion of
         the cameras, and each match also has the pose, its covariance, the number of frames behind each pixel, and the
@@ -387,12 +389,13 @@ class Matcher:
         device: str = "auto",
         *,
         normalize: bool = True,
+        check: bool | None = None,
         fuse: int | None = None,
         calibration: Calibration | None = None,
         **overrides: Any,
     ) -> None:
         self.device = resolve_device(device)
-        self._normalize = normalize
+        self._normalize, self._check = normalize, check
         self.settings = make_settings(preset, **overrides)
         self.fuse = None if fuse is None else check_fuse(fuse)
         self.calibration = calibration
@@ -428,6 +431,7 @@ class Matcher:
             yield from self._run_fused(_in_layout(pairs, layout))
             return
         waiting: list[Any] = []
+        is_first = True
         failure: Exception | None = None
         with closing(self._prepared(_in_layout(pairs, layout))) as prepared:
             while True:
@@ -438,6 +442,9 @@ class Matcher:
                     break
                 if pair is None:
                     break
+                if is_first:
+                    _warn_about_pair(pair[0], self.settings, self.device, self._check)
+                    is_first = False
                 waiting.append(self._begin(pair))
                 if len(waiting) > 1:
                     yield self._end(*waiting.pop(0))
@@ -451,6 +458,7 @@ class Matcher:
         with closing(self._prepared(pairs)) as prepared:
             for images, masks in prepared:
                 if self._stream is None:
+                    _warn_about_pair(images, self.settings, self.device, self._check)
                     assert self.shape is not None
                     assert self.fuse is not None
                     backend, run = self._fused_runner(silent)

@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import shutil
-import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from scotopic.app.inputs import SIDES, Request, describe_calibration, find_calib
 from scotopic.app.session import Job, Limits, Outcome, Session
 from scotopic.colormap import Color, Rgb, as_rgb, color_scale, colorize, dim_gray
 from scotopic.depth import Calibration, PointCloud, depth_from_disparity, point_cloud
-from scotopic.errors import InputError, PairWarning, ScotopicError, SettingsError
+from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.images import encoded
@@ -87,9 +86,8 @@ def run(session: Session, request: Request, job: Job, limits: Limits, progress: 
     search = {"min_disparity": request.min_disparity, "max_disparity": request.max_disparity}
     settings = make_settings(request.preset, **{name: end for name, end in search.items() if end is not None})
     job.stages = stages_of(settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PairWarning)  # the page shows what prepare_pair found
-        found = match(pair.left, pair.right, settings, progress=warmed(watched, "auto"))
+    # Not checked: the page shows what prepare_pair found.
+    found = match(pair.left, pair.right, settings, check=False, progress=warmed(watched, "auto"))
     known = pair.truth, pair.calibration, pair.about, pair.warnings, pair.views, pair.is_rectified
     outcome = Outcome(found, *known)
     session.keep(outcome)

@@ -88,7 +88,13 @@ def burst(
             )
         calibration = views.cameras.calibration
         matcher = Matcher(
-            settings, views.shape, device, normalize=views.levels is None, fuse=len(pairs), calibration=calibration
+            settings,
+            views.shape,
+            device,
+            normalize=views.levels is None,
+            check=False,  # the views have been checked
+            fuse=len(pairs),
+            calibration=calibration,
         )
         if matcher.device == "cpu":
             with console.StageDisplay(quiet) as stages:

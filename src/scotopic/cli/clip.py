@@ -98,6 +98,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
                 views.shape,
                 options.device,
                 normalize=views.levels is None,
+                check=False,  # the views have been checked, for the report
                 fuse=options.fuse,
                 calibration=calibration,
             )

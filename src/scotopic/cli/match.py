@@ -1,7 +1,6 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,7 +21,7 @@ from scotopic.cli.console import (
     write_json,
 )
 from scotopic.depth import check_rectified
-from scotopic.errors import InputError, PairWarning, SettingsError
+from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import (
     atomic_path,
@@ -129,11 +128,15 @@ def match(
             for each in recordings:
                 each.assumed["levels"] = found
         with StageDisplay(quiet) as display:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PairWarning)  # it was said above
-                result = match_pair(
-                    *views, settings, device, fill=fill_with, normalize=not are_given, progress=warmed(display, device)
-                )
+            result = match_pair(
+                *views,
+                settings,
+                device,
+                fill=fill_with,
+                normalize=not are_given,
+                check=False,  # it was checked above, for the report
+                progress=warmed(display, device),
+            )
             with display.stage("saving"):
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": checked.as_dict(), "files": files}

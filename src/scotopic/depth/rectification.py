@@ -13,9 +13,6 @@ time and measures how far the result moves. There is no result if it moves too f
 ``e`` is in units of its own noise, so the sum over ``n`` unrelated blocks varies like ``sqrt(n)``.
 """
 
-import filecmp
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +31,7 @@ Image = NDArray[np.float32]
 _REACH = 10  # rows searched up and down, px of the shrunken image
 _ACROSS = 0.28  # columns searched either way, as a share of the width; Middlebury's widest search is 0.26
 _SIGMAS = (2.0, 3.0)  # of the finer Gaussian of a band, px; the coarser one has four times that
+_STEP = 2  # columns of a band, px: blurred so far, every other one says it all
 _BLOCKS = ((48, 96), (96, 64))  # rows, columns; wide ones find the disparity, tall ones the row
 _SMALL = (180, 270)  # rows, columns; below this too few of those blocks fit, and smaller ones are taken
 _SMALL_BLOCKS = ((24, 48), (48, 32))
@@ -43,11 +41,13 @@ _MOST_Z = 8.0  # higher values are cut off, so that no block outvotes the others
 
 _OFFSET_LIMIT = 0.75  # px; rectified pairs of Middlebury are off by up to 0.67
 _TILT_LIMIT = 1.5  # px from the left edge to the right one
-_SURE = 3.0  # standard errors
-_SURE_OF_SMALL = 4.0  # the same in small images; two-photon pairs of 128 x 96 px that are right reach 3.2
-_SURE_OF_ORDER = 2.5  # standard errors; a pair in the right order lies as far on the other side
+_SURE = 4.3  # standard errors; in 1000 two-photon pairs that are right offsets reach 4.0 and tilts 3.1
+_SURE_OF_ORDER = 2.0  # standard errors; pairs in the right order lie at 0.9 and more on the other side
 # Times sqrt(blocks): noise reaches 3, unrelated images 6.5, real scenes at photon level 2 begin at 12.
 _LEAST_PEAK = 8.0
+# Of few blocks, in small images and in the halves of any, chance reaches 14 at the wrong row.
+_MANY_BLOCKS, _CLEAR_PEAK = 100, 16.0
+_FEWEST_BLOCKS = 30  # of each half of an image, for its tilt: 320 x 240 px and more
 _LEAST_ERROR = 0.1  # px; no estimate is better than that, whatever the jackknife gives
 _SWAP_MARGIN = 2  # px of disparity about 0 that are evidence for neither order of the views
 
@@ -90,16 +90,8 @@ class PairCheck:
 
 
 def is_same_image(left: Any, right: Any) -> bool:
-    """Return whether two paths lead to equal files, or two arrays are equal in every pixel and not of one color."""
-    if isinstance(left, str | os.PathLike) and isinstance(right, str | os.PathLike):
-        with suppress(OSError, ValueError):
-            return os.path.samefile(left, right) or (
-                os.path.getsize(left) == os.path.getsize(right) and filecmp.cmp(left, right, shallow=False)
-            )
-        return False
-    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or left.shape != right.shape:
-        return False
-    return left.size > 0 and bool((left == right).all()) and bool((left != left.flat[0]).any())
+    """Return whether two arrays or tensors are equal in every pixel, and not of one color."""
+    return bool((left == right).all()) and bool((left != left[:1, :1]).any())
 
 
 def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> PairCheck:
@@ -123,30 +115,29 @@ def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> Pai
     >>> check_rectified(scene.right, scene.left).swapped
     True
     """
-    views = [as_image(view, name).mean(axis=2) for view, name in ((left, "left"), (right, "right"))]
+    images = as_image(left, "left"), as_image(right, "right")
+    views = [image.mean(axis=2) for image in images]
     if views[0].shape != views[1].shape:
         left_size, right_size = (f"{view.shape[1]} x {view.shape[0]}" for view in views)
         raise InputError(f"The views differ in size: left is {left_size}, right is {right_size}. Rectify or crop them.")
     factor = max(1, round(views[0].shape[1] / _WORKING_WIDTH))
-    if np.array_equal(*views) and np.ptp(views[0]) > 0:
+    if images[0].shape == images[1].shape and is_same_image(*images):
         return PairCheck(np.nan, np.nan, np.nan, np.nan, None, (SAME_IMAGE,))
     evidence = _collect_evidence(*(_shrink(view, factor) for view in views))
     nothing = PairCheck(np.nan, np.nan, np.nan, np.nan, None, ())
     if evidence is None:
         return nothing
-    total = evidence.rows.sum(axis=0)
-    if (total.max() - np.median(total)) / np.sqrt(len(evidence.rows)) < _LEAST_PEAK:
+    if not _has_peak(evidence.rows, _LEAST_PEAK):
         return nothing
-    offset, offset_error = _jackknife(_peak, evidence.rows, evidence.parts)
-    offset_error = max(offset_error, _least_error(total))
-    # In small images a half has so few parts that the jackknife takes its error for smaller than it is.
-    tilt, tilt_error = (np.nan, np.nan) if evidence.is_small else _tilt(evidence, evidence.columns < 0.5)
+    offset, offset_error = _estimate_offset(evidence.rows, evidence.parts)
+    tilt, tilt_error = _tilt(evidence, evidence.columns < 0.5)
     swapped = _is_swapped(evidence) if min_disparity >= 0 else None
     offset, offset_error, tilt, tilt_error = (factor * each for each in (offset, offset_error, tilt, tilt_error))
-    if not offset_error < _REACH * factor / 4:  # the parts contradict each other: there is no result
+    are_few = evidence.is_small or len(evidence.rows) < _MANY_BLOCKS
+    is_clear = not are_few or _has_peak(evidence.rows, _CLEAR_PEAK)
+    if not (is_clear and offset_error < _REACH * factor / 4):  # by chance, or the parts contradict each other
         offset, tilt = np.nan, np.nan
-    sure = _SURE_OF_SMALL if evidence.is_small else _SURE
-    warnings = _warnings(offset, offset_error, tilt, tilt_error, swapped, _REACH * factor, sure)
+    warnings = _warnings(offset, offset_error, tilt, tilt_error, swapped, _REACH * factor)
     return PairCheck(float(offset), float(offset_error), float(tilt), float(tilt_error), swapped, warnings)
 
 
@@ -167,19 +158,19 @@ def _collect_evidence(left: Image, right: Image) -> _Evidence | None:
     height, width = left.shape
     rows, orders, columns, parts = [], [], [], []
     reach = round(_ACROSS * width)
-    bands = [
-        [cv2.GaussianBlur(view, (0, 0), sigma) - cv2.GaussianBlur(view, (0, 0), 4 * sigma) for view in (left, right)]
-        for sigma in _SIGMAS
-    ]
+    bands = [[_band(cv2, view, sigma) for view in (left, right)] for sigma in _SIGMAS]
     is_small = height < _SMALL[0] or width < _SMALL[1]
     for tall, wide in _SMALL_BLOCKS if is_small else _BLOCKS:
         for y in range(_REACH, height - tall - _REACH + 1, tall // 2):
             for x in range(0, width - wide + 1, wide // 2):
-                first, last = max(0, x - reach), min(width, x + wide + reach)
-                disparity = x - np.arange(first, last - wide + 1)
+                first, last = max(0, x - reach) // _STEP, min(width, x + wide + reach) // _STEP
+                here, wide_here = x // _STEP, wide // _STEP
+                disparity = _STEP * (here - np.arange(first, last - wide_here + 1))
                 rows_here, columns_here = slice(y - _REACH, y + tall + _REACH), slice(first, last)
                 found = [
-                    _match_block(cv2, one[y : y + tall, x : x + wide], other[rows_here, columns_here], disparity)
+                    _match_block(
+                        cv2, one[y : y + tall, here : here + wide_here], other[rows_here, columns_here], disparity
+                    )
                     for one, other in bands
                 ]
                 rows.append(np.sum([each[0] for each in found], axis=0))
@@ -190,6 +181,12 @@ def _collect_evidence(left: Image, right: Image) -> _Evidence | None:
     if len(set(parts)) < _PARTS:  # the image is too small
         return None
     return _Evidence(np.array(rows), np.array(orders), np.array(columns), np.array(parts), is_small)
+
+
+def _band(cv2: Any, view: Image, sigma: float) -> Image:
+    """Return a band of a view, every other column of it."""
+    band = cv2.GaussianBlur(view, (0, 0), sigma) - cv2.GaussianBlur(view, (0, 0), 4 * sigma)
+    return np.ascontiguousarray(band[:, ::_STEP])
 
 
 def _match_block(cv2: Any, block: Image, region: Image, disparity: NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -221,12 +218,12 @@ def _peak(profile: Floats) -> float:
 def _least_error(profile: Floats) -> float:
     """Return the standard error that follows from the curvature of a log-likelihood at its peak.
 
-    Every pixel is in four blocks of each shape, since they overlap by half both ways; counted once, the profile would
-    be a quarter as high, and the error twice as large.
+    Every pixel is in four blocks of each shape, since they overlap by half both ways. Counted once, the profile would
+    be a quarter as high, and the error twice as large: callers multiply it by their ``overlap``.
     """
     top = int(np.clip(profile.argmax(), 1, len(profile) - 2))
     curvature = 2 * profile[top] - profile[top - 1] - profile[top + 1]
-    return 2.0 / float(np.sqrt(curvature)) if curvature > 0 else float(len(profile))
+    return 1.0 / float(np.sqrt(curvature)) if curvature > 0 else float(len(profile))
 
 
 def _jackknife(statistic: Any, values: Floats, parts: NDArray[np.intp]) -> tuple[float, float]:
@@ -238,11 +235,29 @@ def _jackknife(statistic: Any, values: Floats, parts: NDArray[np.intp]) -> tuple
     return float(statistic(total)), float(max(error, _LEAST_ERROR))
 
 
+def _has_peak(rows: Floats, least: float) -> bool:
+    """Return whether the evidence of some blocks for one vertical shift is far above that for the others."""
+    total = rows.sum(axis=0)
+    return bool((total.max() - np.median(total)) / np.sqrt(len(rows)) >= least)
+
+
+def _estimate_offset(rows: Floats, parts: NDArray[np.intp], overlap: float = 2.0) -> tuple[float, float]:
+    """Return the vertical offset of some blocks and its standard error, the larger of the two that are known."""
+    offset, error = _jackknife(_peak, rows, parts)
+    return offset, max(error, overlap * _least_error(rows.sum(axis=0)))
+
+
 def _tilt(evidence: _Evidence, on_left: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return how much the offset grows from the left edge to the right, by its two halves, and the standard error."""
-    if on_left.all() or not on_left.any():
+    """Return how much the offset grows from the left edge to the right, by its two halves, and the standard error.
+
+    Both are NaN in small images: of few blocks the jackknife takes the error for smaller than it is.
+    """
+    sides = (on_left, ~on_left)
+    if evidence.is_small or not all(
+        side.sum() >= _FEWEST_BLOCKS and _has_peak(evidence.rows[side], _CLEAR_PEAK) for side in sides
+    ):
         return np.nan, np.nan
-    halves = [_jackknife(_peak, evidence.rows[side], evidence.parts[side]) for side in (on_left, ~on_left)]
+    halves = [_estimate_offset(evidence.rows[side], evidence.parts[side], overlap=1.0) for side in sides]
     distance = float(evidence.columns[~on_left].mean() - evidence.columns[on_left].mean())
     return (halves[1][0] - halves[0][0]) / distance, float(np.hypot(halves[0][1], halves[1][1])) / distance
 
@@ -256,7 +271,7 @@ def _is_swapped(evidence: _Evidence) -> bool | None:
 
 
 def _warnings(
-    offset: float, offset_error: float, tilt: float, tilt_error: float, swapped: bool | None, reach: float, sure: float
+    offset: float, offset_error: float, tilt: float, tilt_error: float, swapped: bool | None, reach: float
 ) -> tuple[str, ...]:
     warnings = []
     if swapped:
@@ -264,7 +279,7 @@ def _warnings(
             "The pair looks swapped: objects lie farther right in the right view than in the left, but x_right = x_left"
             " - d with d >= 0. Exchange the two images, or search negative disparities with min_disparity."
         )
-    if abs(offset) > max(_OFFSET_LIMIT, sure * offset_error):
+    if abs(offset) > max(_OFFSET_LIMIT, _SURE * offset_error):
         least = "at least " if abs(offset) >= reach - 1 else ""
         warnings.append(
             f"The pair looks unrectified: the right view lies {least}{abs(offset):.1f} px "

@@ -181,7 +181,8 @@ def gather_evidence(
     pair, small = shrink_pair(backend, pair, adapt_to_fine(settings), sizes.fine)
     views = pair.left, pair.right
     if not snr.has_clear_pixels:
-        pair = detect_correlated_noise(backend, pair, adapt_to_quietest(small))
+        if snr.has_correlated_noise:
+            pair = detect_correlated_noise(backend, pair, adapt_to_quietest(small))
         denoising = replace(small.denoising, group_share=1.0, group_reach=small.fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, small.channels)
         views = pair.left_colors, pair.right_colors

@@ -114,13 +114,21 @@ def detect_correlated_noise(
     backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings
 ) -> Pair[Array]:
     """Return a pair with the noise that its finest band shows, where white noise would leave less there."""
-    scale, ratio = settings.channels.finest_scale, settings.channels.band_ratio
-    left, right = (band(backend, image, scale, ratio) for image in (pair.left, pair.right))
-    found = quiet_energy(backend, left, right, 3 * scale, settings.noise.quiet_quantile)
-    excess = found / (pair.variance * band_kernel(scale, ratio)[0])
+    excess = measure_excess(backend, pair, settings)
     if excess <= settings.noise.correlated_factor:
         return pair
     return replace(pair, variance=pair.variance * excess, is_white=False)
+
+
+def measure_excess(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> float:
+    """Return the energy in the quiet parts of a pair's finest band, over what its noise would leave if it were white.
+
+    It is about 1 for white noise, and larger for noise that is correlated between pixels, and for texture.
+    """
+    scale, ratio = settings.channels.finest_scale, settings.channels.band_ratio
+    left, right = (band(backend, image, scale, ratio) for image in (pair.left, pair.right))
+    found = quiet_energy(backend, left, right, 3 * scale, settings.noise.quiet_quantile)
+    return found / (pair.variance * band_kernel(scale, ratio)[0])
 
 
 def band_channels(

@@ -8,6 +8,11 @@ at full size, its median over the left image (:func:`measure_band_snr`), says wh
 real scenes it is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low, or the noise
 is not far below the contrast that the census asks for, images are denoised first.
 
+Both take what the quietest parts of the image show for noise if it is correlated between pixels. A small or a textured
+picture may have no part without texture, and the more light there is, the more its texture exceeds the noise. It is
+told from noise by size (:func:`is_noise_correlated`): white noise stays white when pixels are averaged, and noise that
+is correlated between neighbors shows at full size already, but texture has most of its energy in larger structure.
+
 Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing; above a ratio
 ``q`` of 1 it says something: lengths then fall with ``q^(1/2)``, as those of a mean that leaves the same noise do, and
 penalties with ``q^(3/4)``.
@@ -24,13 +29,19 @@ from scotopic.stages.channels import (
     Pair,
     band,
     band_kernel,
-    detect_correlated_noise,
     energy,
     high_pass,
+    measure_excess,
     principal_axes,
 )
 
 MIN_WINDOW = 0.7  #: windows of less than this are those of single pixels
+# From full to half size the excess over white noise grows by 1.3 to 2.7 if it is noise (demosaiced, compressed, or a
+# real night) and by 5 if a blur of 2 px made it; by 7 to 40 if it is texture (crops of Middlebury scenes).
+_MOST_GROWTH = 5.0
+# Ratio of the finest band up to which texture is not taken for noise. Coarse evidence has faded to 2 % there, and how
+# far it fades beyond was tuned on clean pictures, with their quietest parts as noise.
+_CLEAR = 10.0
 
 
 class Sizes(NamedTuple):
@@ -47,6 +58,7 @@ class SnrEstimate(NamedTuple):
     band_snr: float  #: of the finest band at full size
     has_detail: bool  #: enough for fine evidence
     has_clear_pixels: bool  #: enough to do without denoising
+    has_correlated_noise: bool = False  #: between pixels, by demosaicing or compression
 
 
 def estimate_snr(
@@ -54,14 +66,28 @@ def estimate_snr(
 ) -> SnrEstimate:
     """Return the signal-to-noise ratios of two images; ``variance`` is that of their noise."""
     left, right = images
-    size = max(2, _smallest_size(left.shape[:2], settings))
-    half, small = shrink_pair(backend, Pair(left, right, left, right, variance), settings, size)
-    snr = measure_snr(backend, detect_correlated_noise(backend, half, adapt_to_quietest(small)), small)
-    band_snr = measure_band_snr(backend, left, variance, settings)
+    pair, quietest = Pair(left, right, left, right, variance), adapt_to_quietest(settings)
+    half, small = shrink_pair(backend, pair, settings, max(2, _smallest_size(left.shape[:2], settings)))
+    excess = measure_excess(backend, half, quietest)
+    is_correlated = is_noise_correlated(backend, pair, excess, quietest)
+    if is_correlated:
+        half = replace(half, variance=half.variance * excess)
+    snr = measure_snr(backend, half, small)
+    band_snr = measure_band_snr(backend, left, variance, settings, is_correlated)
     # A scene of high contrast may have a high ratio and yet so much noise that it would set the scale of the census.
     is_quiet = settings.fine.census_noise * variance**0.5 <= settings.fine.census_contrast
     has_clear_pixels = is_quiet and band_snr > settings.resolution.full_size_snr
-    return SnrEstimate(snr, band_snr, snr > settings.fine.fine_snr, has_clear_pixels)
+    return SnrEstimate(snr, band_snr, snr > settings.fine.fine_snr, has_clear_pixels, is_correlated)
+
+
+def is_noise_correlated(
+    backend: Backend[Array], pair: Pair[Array], half_excess: float, settings: EvidenceMatchingSettings
+) -> bool:
+    """Return whether the noise of a pair is correlated between pixels; ``half_excess`` is its excess at half size."""
+    if half_excess <= settings.noise.correlated_factor:
+        return False
+    excess = measure_excess(backend, pair, settings)
+    return excess > settings.noise.correlated_factor and half_excess < _MOST_GROWTH * excess
 
 
 def choose_sizes(shape: tuple[int, ...], snr: SnrEstimate, settings: EvidenceMatchingSettings) -> Sizes:
@@ -79,17 +105,19 @@ def _smallest_size(shape: tuple[int, ...], settings: EvidenceMatchingSettings) -
 
 
 def measure_band_snr(
-    backend: Backend[Array], image: Array, variance: float, settings: EvidenceMatchingSettings
+    backend: Backend[Array], image: Array, variance: float, settings: EvidenceMatchingSettings, is_correlated: bool
 ) -> float:
     """Return the median over an image of its finest band's signal-to-noise ratio; ``variance`` is that of its noise."""
     scale = settings.channels.finest_scale
     fine = band(backend, image, scale, 2.0)
     noise = variance * band_kernel(scale, 2.0)[0]
     local = backend.blur(energy(backend, fine) / fine.shape[2], 6 * scale)
-    quiet = backend.quantile(local, settings.resolution.noise_floor_quantile)
-    if quiet > settings.noise.correlated_factor * noise:
-        noise = quiet
-    return max(backend.quantile(local, 0.5) / noise - 1, 0.0)
+    middle, quiet = (backend.quantile(local, q) for q in (0.5, settings.resolution.noise_floor_quantile))
+    snr = max(middle / noise - 1, 0.0)
+    if quiet <= settings.noise.correlated_factor * noise:
+        return snr
+    above_quiet = max(middle / quiet - 1, 0.0)
+    return above_quiet if is_correlated else max(above_quiet, min(snr, _CLEAR))
 
 
 def shrink_pair(

@@ -92,7 +92,7 @@ def predict_ours(
     if fits_once and not any(is_constant(image) for image in images):
         options["junctions"], seconds = _fit_or_reuse(images, settings)
     start = time.perf_counter()
-    found = match(*images, preset, **options)
+    found = match(*images, preset, check=False, **options)
     seconds += time.perf_counter() - start
     return Prediction(found.disparity, found.disparity_all, found.confidence + found.mask, seconds)
 
