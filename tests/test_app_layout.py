@@ -14,7 +14,8 @@ from app_server import Served, serve
 from app_visitors import SMALL
 
 import scotopic
-from scotopic.app.inputs import OWN
+from scotopic.app.inputs import OWN, OWN_CLIP
+from scotopic.demo import render_sway
 from scotopic.io import write_png
 from scotopic.sensor import to_uint8
 
@@ -92,6 +93,58 @@ def test_all_controls_are_in_sight_on_a_laptop(page: Any, views: Path) -> None:
     page.wait_for_selector("#photons", state="detached")
     upload(page, "left", views / "text.png")
     assert hidden_controls(page) == []
+
+
+@pytest.fixture(scope="module")
+def stacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two stacks of eight frames, from cameras that sway."""
+    folder, scenes = tmp_path_factory.mktemp("stacks"), [render_sway(number, 96, 64) for number in range(8)]
+    for side in ("left", "right"):
+        np.save(folder / f"{side}.npy", np.stack([to_uint8(getattr(scene, side)) for scene in scenes]))
+    return folder
+
+
+def test_two_stacks_are_fused_and_the_answer_sharpens_in_sight(page: Any, stacks: Path) -> None:
+    choose(page, OWN_CLIP)
+    page.wait_for_selector("#left-clip")
+    assert page.query_selector("#left") is None
+    for side in ("left", "right"):
+        upload(page, f"{side}-clip", stacks / f"{side}.npy")
+    assert "8 frames of 96 x 64 px" in page.inner_text("#views")
+    page.locator("#noise").get_by_label("Simulate").check()
+    page.wait_for_selector("#photons")
+    assert hidden_controls(page) == []
+    page.locator("#preset").get_by_label("fast").check()
+    page.fill("#last input", "16")
+    page.evaluate(
+        """() => {  // notes the number of fused frames, where it stands, and which result is shown then
+          window.said = [];
+          new MutationObserver(() => {
+            const said = document.querySelector("#status .sc-working span");
+            const shown = document.querySelector(".sc-frame");
+            if (said) window.said.push([said.innerText, said.getBoundingClientRect().bottom, shown?.dataset.stamp]);
+          }).observe(document.querySelector("#pane"), {childList: true, subtree: true, attributes: true});
+        }"""
+    )
+
+    page.click("#match")
+    page.wait_for_selector("#status .sc-done")
+
+    said = page.evaluate("window.said")
+    counts = list(dict.fromkeys(int(text.split()[2]) for text, _, _ in said if text))
+    assert counts == sorted(counts)
+    assert len(counts) >= 3
+    assert {text.split(" of ")[1] for text, _, _ in said if text} == {"8"}
+    assert all(0 < bottom <= LAPTOP[1] for text, bottom, _ in said if text)
+    assert len({stamp for _, _, stamp in said if stamp}) >= 2  # the maps were replaced on the way
+    assert "Fused 8 of 8 frames" in page.inner_text("#status")
+    for kind in ("fused", "frames"):
+        page.click(f"#viewer [data-kind={kind}]")
+        assert page.eval_on_selector(".sc-over", "image => image.decode().then(() => image.naturalWidth)") > 0
+    page.get_by_role("tab", name="Download").click()
+    with page.expect_download() as download:
+        page.click("#files a[download='frames.pfm']")
+    assert scotopic.io.read_pfm(download.value.path()).shape == (64, 96)
 
 
 @WINDOWS

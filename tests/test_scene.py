@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from scotopic.demo import Scene, render_scene
+from scotopic.demo import Scene, render_scene, render_sway
 from scotopic.errors import SettingsError
 
 
@@ -53,6 +53,18 @@ def view(request: pytest.FixtureRequest, scene: Scene) -> View:
     if request.param == "left":
         return View(*left, *right[:2], toward=-1)
     return View(*right, *left[:2], toward=1)
+
+
+def test_a_frame_of_swaying_cameras_is_a_rectified_pair_of_its_own() -> None:
+    scene = render_sway(4, 96, 64)
+    view = View(scene.left, scene.disparity_left, scene.visible_left, scene.right, scene.disparity_right, toward=-1)
+
+    seen = view.visible & view.partner()[2]
+    first, second = view.other_disparities()
+    assert np.median(np.minimum(abs(first - view.disparity), abs(second - view.disparity))[seen]) < 0.05
+    np.testing.assert_array_equal(render_sway(0, 96, 64).left, render_scene(96, 64).left)
+    np.testing.assert_allclose(render_sway(12, 96, 64).left, render_scene(96, 64).left, atol=1e-3)  # it is back
+    assert abs(scene.left - render_scene(96, 64).left).mean() > 0.02  # and was elsewhere
 
 
 def test_views_and_truth_have_the_size_asked_for_and_no_gaps() -> None:

@@ -333,7 +333,10 @@ def refine_burst(
     progress: Progress = silent,
     **overrides: Any,
 ) -> Generator[Match, None, None]:
-    """Yield the answers on the way to that of :func:`match_burst`: of one frame, two, four, and so on to all."""
+    """Yield the answers on the way to that of :func:`match_burst`: of one frame, two, four, and so on to all.
+
+    Between them, progress is told of the stage ``"alignment"``.
+    """
     if len(left) != len(right):
         raise InputError(f"The burst has {len(left)} left and {len(right)} right frames. Give pairs.")
     if not -len(left) <= reference < len(left):
@@ -479,7 +482,7 @@ class Matcher:
         assert self.shape is not None
         camera = camera_for(self.calibration, self.shape)
         burst: Burst[Any] = Burst(backend, camera, placed, reference)
-        for fused in burst.fused():
+        for fused in burst.fused(progress):
             result = run([fused.left.image, fused.right.image], light_of(backend, fused))
             burst.learn(result, fused)
             poses = np.full((len(pairs), 4, 4), np.nan)

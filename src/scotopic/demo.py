@@ -27,6 +27,7 @@ _Paint = Callable[[_Floats, _Floats], _Floats]  # coordinates on the surface -> 
 _EYE_HEIGHT = 5.0  # of the camera above the floor, in baselines
 _HORIZON = 0.38  # share of the image above the horizon
 _WALL = 76.0  # depth of the back wall
+_SWAY_FRAMES = 12  # of a camera that sways, until it is back
 _SUPERSAMPLING = (-1 / 3, 0.0, 1 / 3)
 
 _INK, _NIGHT = (0.09, 0.08, 0.12), (0.07, 0.09, 0.24)
@@ -121,6 +122,36 @@ def render_scene(
         visible_right=room.is_visible(0, x + right, y, right),
         calibration=room.calibration,
     )
+
+
+def render_sway(frame: int, width: int = 384, height: int = 256, seed: int = 0) -> Scene:
+    """Render a frame of the demonstration scene from a pair of cameras that sways as in a hand.
+
+    The cameras move by up to half a baseline and turn by about a degree, a little from frame to frame, and are back
+    after twelve. Nothing else moves.
+
+    Parameters
+    ----------
+    frame : int
+        Its number; frame 0 is the pair of :func:`render_scene`.
+    width, height, seed
+        As for :func:`render_scene`, which documents the result and the errors, too.
+    """
+    return render_scene(width, height, seed, pose=_sway(2 * np.pi * frame / _SWAY_FRAMES))
+
+
+def _sway(phase: float) -> _Floats:
+    """Return the pose of the left camera; at phase 0 as it usually is."""
+    along, across = np.sin(phase), 1 - np.cos(phase)
+    yaw, pitch, roll = np.deg2rad([0.5 * across, 0.4 * along, 0.3 * across])
+    (cy, cp, cr), (sy, sp, sr) = np.cos([yaw, pitch, roll]), np.sin([yaw, pitch, roll])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_x = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]])
+    about_z = np.array([[cr, -sr, 0], [sr, cr, 0], [0, 0, 1]])
+    pose = np.eye(4)
+    pose[:3, :3] = about_y @ about_x @ about_z
+    pose[:3, 3] = 0.25 * along, 0.1 * across, 0.2 * across
+    return pose
 
 
 @dataclass(frozen=True)

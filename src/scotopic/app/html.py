@@ -63,9 +63,13 @@ def working(job: Job) -> str:
     about = ""
     if position is not None:
         about = f"Stage {position + 1} of {len(job.stages)}: {job.stages[position].summary}."
-    spoken = ", ".join(filter(None, (title, left)))
+    # Of a clip the answer so far is shown below, and does not step back.
+    fused = "" if job.fused is None else f"Fused frames: {job.fused}"
+    look = "sc-working sc-refining" if job.fused is not None and job.fused.frames else "sc-working"
+    spoken = ", ".join(filter(None, (title, fused, left)))
     return (
-        f'<div class="sc-status sc-working"><p><strong>{escape(title)}</strong><span class="sc-left">{left}</span></p>'
+        f'<div class="sc-status {look}"><p><strong>{escape(title)}</strong><span>{fused}</span>'
+        f'<span class="sc-left">{left}</span></p>'
         f'<div class="sc-progress" role="progressbar" aria-label="Matching" aria-valuemin="0" aria-valuemax="100" '
         f'aria-valuenow="{percent:.0f}" aria-valuetext="{escape(spoken)}"><i style="width:{percent:.1f}%"></i></div>'
         f'<p class="sc-about">{escape(about)}</p></div>'
@@ -87,8 +91,18 @@ def resting(session: Session) -> str:
         return EMPTY
     found, warnings, pair = session.outcome.match, session.outcome.warnings, session.outcome.about["pair"]
     name = pair if isinstance(pair, str) else " and ".join(pair)
-    done = f"Matched in {sum(found.timings.values()):.1f} s with the preset {found.settings.preset}: {name}."
+    seconds, fused = sum(found.timings.values()), session.outcome.fused
+    what = "Matched" if fused is None else f"Fused {fused} frames"
+    done = f"{what} in {seconds:.1f} s with the preset {found.settings.preset}: {name}."
+    if fused is not None and session.outcome.calibration is None:
+        done += " Assumed for the motion: fx = image width."
     return status(done, "done") + "".join(status(each, "warning") for each in warnings)
+
+
+def cancelled(session: Session) -> str:
+    """Return what stands above the result after cancelling, also about a clip whose fusion was stopped on the way."""
+    fused = None if session.outcome is None else session.outcome.fused
+    return status("Cancelled.") + (resting(session) if fused is not None and fused.frames < fused.total else "")
 
 
 def paragraph(text: str) -> str:
@@ -98,7 +112,8 @@ def paragraph(text: str) -> str:
 
 def views(session: Session, source: str) -> str:
     """Return the views of the chosen pair, small, or why they were refused."""
-    shown, problems = inputs.thumbnails(session, source), session.problems if source == inputs.OWN else {}
+    shown, uploads = inputs.thumbnails(session, source), inputs.uploads_of(session, source)
+    problems = {} if uploads is None else uploads.problems
     places = (
         status(problems[side], "problem") if side in problems else _thumbnail(*shown[side]) if side in shown else ""
         for side in inputs.SIDES
@@ -128,6 +143,7 @@ def viewer_state(session: Session) -> dict[str, Any]:
         "reasons": [(escape(REASONS[kind][0]), f"rgb{REASONS[kind][1]}") for kind in present],
         "focal": float(width) if outcome.calibration is None else outcome.calibration.fx,
         "geometry": _geometry(outcome.calibration),
+        "fused": None if outcome.fused is None else outcome.fused.frames,
     }
 
 
@@ -160,7 +176,8 @@ def comparison(session: Session, rows: Sequence[work.Row]) -> str:
         for kind, row in (("disparity", ours), ("sgbm", theirs))
     }
     table = ""
-    note = "SGBM gets the same noisy pair, the same range and OpenCV's advised settings (block 5, its filters on)."
+    pair = "noisy pair" if work.result_of(session).fused is None else "fused pair"
+    note = f"SGBM gets the same {pair}, the same range and OpenCV's advised settings (block 5, its filters on)."
     if ours.score is not None:
         panels["truth"] = "True disparity, in the same colors"
         table = _table(rows)

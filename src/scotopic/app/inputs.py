@@ -1,9 +1,10 @@
-"""Pairs to match: the visitor's own images, or rooms rendered here, whose true disparity is known."""
+"""Pairs and clips to match: the visitor's own, or rooms rendered here, whose true disparity is known."""
 
 import os
+import re
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,17 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.app.session import Limits, Map, Session, View
-from scotopic.demo import Scene, render_scene
-from scotopic.depth import Calibration, check_rectified, read_calibration, rectify
+from scotopic.app.session import Limits, Map, Session, Uploads, View
+from scotopic.demo import Scene, render_sway
+from scotopic.depth import Calibration, Rectifier, check_rectified, read_calibration
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
+from scotopic.io.frames import natural_order
 from scotopic.io.input_file import plain_file_size, read_input_file
+from scotopic.io.stacks import read_stack
 from scotopic.levels import find_levels
+from scotopic.progress import Progress, silent
 from scotopic.sensor import simulate_pair, to_uint8
 
-OWN = "My own images"  #: the choice that is not a rendered room
+OWN, OWN_CLIP = "My images", "My clip"  #: the choices that are not a rendered room
+RENDERING = "rendering the frames"  #: stage of a built-in clip
 SIDES = ("left", "right")
 READ_NOISE = 2.0  #: default of the page, in photons, as in the paper
 
@@ -31,18 +36,23 @@ _LARGEST_CALIBRATION = 2**20  # bytes
 
 @dataclass(frozen=True)
 class Room:
-    """A built-in pair: its size, the seed that places its furniture, and a search range that covers its disparities."""
+    """A built-in pair: its size, the seed that places its furniture, and a search range that covers its disparities.
+
+    With several frames a clip, from cameras that sway.
+    """
 
     width: int
     height: int
     seed: int
     max_disparity: int
+    frames: int = 1
 
 
 ROOMS = {
     "Room (384 x 256)": Room(384, 256, 0, 64),
     "Room, small (192 x 128)": Room(192, 128, 0, 32),
     "Another room (384 x 256)": Room(384, 256, 3, 64),
+    "Room, clip (288 x 192, 16 frames, swaying camera)": Room(288, 192, 0, 48, frames=16),
 }
 _BASELINE = 0.3  # meters; the camera stands 5 baselines above the floor, which is then a person's eye height
 
@@ -51,7 +61,7 @@ _BASELINE = 0.3  # meters; the camera stands 5 baselines above the floor, which 
 class Request:
     """The choices in the form of the page."""
 
-    source: str  #: a name in :data:`ROOMS`, or :data:`OWN`
+    source: str  #: a name in :data:`ROOMS`, :data:`OWN` or :data:`OWN_CLIP`
     photons: float | None = 2.0  #: simulate this many photons per pixel at white; ``None`` takes the pair as recorded
     read_noise: float = READ_NOISE  #: of the simulated sensor, in photons
     preset: str = "best"
@@ -65,16 +75,20 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A pair ready to be matched, and what is known about it."""
+    """A pair or a clip ready to be matched, and what is known about it: about its first frame, if it has several."""
 
-    left: NDArray[Any]
-    right: NDArray[Any]
+    frames: tuple[tuple[NDArray[Any], NDArray[Any]], ...]  #: left and right image of each
     truth: Map | None
     calibration: Calibration | None
     about: dict[str, Any]
     warnings: tuple[str, ...] = ()
     views: tuple[View, ...] = ()
     is_rectified: bool = False
+
+    @property
+    def is_clip(self) -> bool:
+        """Whether there are several frames."""
+        return len(self.frames) > 1
 
 
 # --- uploads --------------------------------------------------------------------------------------------------------
@@ -104,10 +118,7 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
     file = Path(path)
     title = f"{side} image {file.name!r}"
     try:
-        size = plain_file_size(file)
-        if size > limits.upload_bytes:
-            most = limits.upload_bytes / 2**20
-            raise InputError(f"{file.name!r} has {size / 2**20:.0f} MiB; the limit is {most:.0f} MiB. Make it smaller.")
+        _check_size(file, limits)
         pixels = read_image(file, max_pixels=limits.pixels)  # as recorded, which takes a quarter of the memory
         as_image(pixels, title)  # refuses values that cannot be matched
     except InputError as error:
@@ -116,8 +127,72 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
         raise InputError(f"The {text}") from error
     finally:
         _remove(file)
-    session.accept(side, View(file.name, pixels))
-    return session.views[side]
+    session.pair.accept(side, View(file.name, pixels))
+    return session.pair.views[side]
+
+
+def receive_clip(session: Session, side: str, paths: Sequence[str | os.PathLike[str]], limits: Limits) -> View:
+    """Read an uploaded clip of one side into the session and remove the files: a video, a stack, or an image per frame.
+
+    Of more frames than the limits allow the first are taken. Raises InputError if a file is too large, cannot be read,
+    or has frames of another size; the message has the visitor's file names, not our paths.
+    """
+    files = sorted((Path(path) for path in paths), key=lambda file: natural_order(file.name))
+    folder = session.working_folder()
+    try:
+        with closing(_frames_in(files, folder, limits)) as frames:
+            view = _collect_frames(frames, limits)
+    except InputError as error:
+        text = str(error)
+        for file in files:
+            text = text.replace(str(file.parent) + os.sep, "")
+        raise InputError(f"The {side} clip cannot be used. {text}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for file in files:
+            _remove(file)
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    session.clip.accept(side, replace(view, name=f"{files[0].name}{more}"))
+    return session.clip.views[side]
+
+
+def _frames_in(files: Sequence[Path], folder: Path, limits: Limits) -> Generator[NDArray[Any], None, None]:
+    """Yield the frames of files, one after the other."""
+    for file in files:
+        _check_size(file, limits)
+        # Under a name of ours: to the library that reads videos, some names mean more than one file.
+        ending = file.suffix if re.fullmatch(r"\.\w{1,5}", file.suffix) else ""
+        ours = file.rename(folder / f"upload{ending}")
+        try:
+            yield from read_stack(ours, max_pixels=limits.pixels, max_bytes=12 * limits.clip_pixels)
+        except InputError as error:
+            raise InputError(str(error).replace(str(ours), file.name)) from error
+        ours.unlink()
+
+
+def _collect_frames(frames: Iterator[NDArray[Any]], limits: Limits) -> View:
+    """Return as many frames of one size as the limits allow."""
+    kept: list[NDArray[Any]] = []
+    most = limits.frames
+    for frame in frames:
+        if len(kept) == most:
+            size = f" of {kept[0].shape[1]} x {kept[0].shape[0]} px" if most < limits.frames else ""
+            return View("", kept[0], tuple(kept[1:]), f"Only the first {most} frames{size} of a clip are used here.")
+        kept.append(frame)
+        if frame.shape != kept[0].shape:
+            raise InputError(f"Its frame {len(kept) - 1} has shape {frame.shape}, but its first has {kept[0].shape}.")
+        most = min(limits.frames, max(limits.clip_pixels // (frame.shape[0] * frame.shape[1]), 2))
+    if len(kept) < 2:
+        raise InputError("It has one frame only. Drop a video, a stack or several images, or match a pair.")
+    return View("", kept[0], tuple(kept[1:]))
+
+
+def _check_size(file: Path, limits: Limits) -> None:
+    size, most = plain_file_size(file), limits.upload_bytes
+    if size > most:
+        raise InputError(
+            f"{file.name!r} has {size / 2**20:.0f} MiB; the limit is {most / 2**20:.0f} MiB. Make it smaller."
+        )
 
 
 def receive_calibration(session: Session, paths: Sequence[str | os.PathLike[str]]) -> str:
@@ -152,40 +227,50 @@ def _remove(file: Path) -> None:
 # --- pairs ----------------------------------------------------------------------------------------------------------
 
 
-def prepare_pair(session: Session, request: Request, limits: Limits) -> Pair:
-    """Return the requested pair, with simulated noise if that was requested too.
+def prepare_pair(session: Session, request: Request, limits: Limits, progress: Progress = silent) -> Pair:
+    """Return the requested pair or clip, with simulated noise if that was requested too.
 
     Raises ScotopicError if a view is missing or cannot be matched, or if the request makes no sense.
     """
     _check_search_range(session, request, limits)
-    pair = _own_pair(session, request) if request.source == OWN else _room_pair(request)
+    uploads = uploads_of(session, request.source)
+    pair = _room_pair(request, progress) if uploads is None else _own_pair(session, uploads, request)
     if request.photons is None:
         return _normalize(replace(pair, about={**pair.about, "noise": "as recorded"}))
     pair = _normalize(pair)
-    clean = as_image(pair.left, "left"), as_image(pair.right, "right")
-    noisy = simulate_pair(*clean, request.photons, request.read_noise)
+    noisy = [
+        simulate_pair(as_image(left, "left"), as_image(right, "right"), request.photons, request.read_noise, seed=seed)
+        for seed, (left, right) in enumerate(pair.frames)
+    ]
     noise = {"simulated": True, "photons": request.photons, "read_noise": request.read_noise, "seed": 0}
     # In 8 bits, as the paper's files and those of scotopic simulate are.
-    return replace(pair, left=to_uint8(noisy[0]), right=to_uint8(noisy[1]), about={**pair.about, "noise": noise})
+    frames = tuple((to_uint8(left), to_uint8(right)) for left, right in noisy)
+    return replace(pair, frames=frames, about={**pair.about, "noise": noise})
+
+
+def uploads_of(session: Session, source: str) -> Uploads | None:
+    """Return where the uploads of a source are, or ``None`` if it is not one of the visitor's own."""
+    return {OWN: session.pair, OWN_CLIP: session.clip}.get(source)
 
 
 def _normalize(pair: Pair) -> Pair:
-    """Return a pair that uses its range, with a warning if it used little of it."""
-    views = as_image(pair.left, "left"), as_image(pair.right, "right")
-    levels = find_levels(*views)
+    """Return a pair that uses its range, with a warning if it used little of it; a clip by its first frame."""
+    frames = tuple((as_image(left, "left"), as_image(right, "right")) for left, right in pair.frames)
+    levels = find_levels(*frames[0])
     if levels.is_full:
         return pair
     told = () if levels.warning is None else (levels.warning,)
-    left, right = (levels.apply(view) for view in views)
+    scaled = tuple((levels.apply(left), levels.apply(right)) for left, right in frames)
     about = {**pair.about, "levels": levels.as_dict()}
-    return replace(pair, left=left, right=right, about=about, warnings=(*pair.warnings, *told))
+    return replace(pair, frames=scaled, about=about, warnings=(*pair.warnings, *told))
 
 
 def _check_search_range(session: Session, request: Request, limits: Limits) -> None:
     """Refuse a range that is too wide, also one whose end is left to the method, before any work is done."""
     first, last = request.min_disparity or 0, request.max_disparity
     if last is None:
-        room, left = ROOMS.get(request.source), session.views.get("left")
+        room, uploads = ROOMS.get(request.source), uploads_of(session, request.source)
+        left = None if uploads is None else uploads.views.get("left")
         width = room.width if room is not None else left.size[0] if left is not None else 0
         last = max(min(128, width), first + 1)  # as MatchingSettings.for_width has it
     if last - first > limits.disparities:
@@ -201,60 +286,74 @@ def thumbnails(session: Session, source: str) -> dict[str, tuple[str, NDArray[np
         room = ROOMS[source]  # rendered small, which takes a tenth of a second
         scene = _render(replace(room, width=room.width * 128 // room.height, height=128))
         return {"left": ("Left", to_uint8(scene.left)), "right": ("Right", to_uint8(scene.right))}
-    return {
-        side: (
-            f"{side.title()}: {view.name}, {view.size[0]} x {view.size[1]} px",
-            to_uint8(as_image(view.pixels, side)),
-        )
-        for side, view in session.views.items()
-    }
+    uploads = uploads_of(session, source)
+    shown = {}
+    for side, view in {} if uploads is None else uploads.views.items():
+        size = f"{view.size[0]} x {view.size[1]} px"
+        title = f"{len(view.frames)} frames of {size}, {view.name}" if view.later else f"{view.name}, {size}"
+        shown[side] = f"{side.title()}: {title}", to_uint8(as_image(view.pixels, side))
+    return shown
 
 
-def _room_pair(request: Request) -> Pair:
+def _room_pair(request: Request, progress: Progress) -> Pair:
     room = ROOMS.get(request.source)
     if room is None:
-        raise SettingsError(f"There is no pair {request.source!r}. Choose one of {', '.join((*ROOMS, OWN))}.")
-    scene = _render(room)
-    source = f"{scene.calibration.source}, baseline in m"
-    calibration = replace(scene.calibration, baseline=_BASELINE, source=source)
+        known = ", ".join((*ROOMS, OWN, OWN_CLIP))
+        raise SettingsError(f"There is no pair {request.source!r}. Choose one of {known}.")
+    scenes = []
+    for number in range(room.frames):
+        if room.frames > 1:
+            progress(RENDERING, number / room.frames)
+        scenes.append(_render(room, number))
+    source = f"{scenes[0].calibration.source}, baseline in m"
+    calibration = replace(scenes[0].calibration, baseline=_BASELINE, source=source)
     about = {"pair": request.source, "calibration": calibration.as_dict()}
-    return Pair(to_uint8(scene.left), to_uint8(scene.right), scene.disparity_left, calibration, about)
+    frames = tuple((to_uint8(scene.left), to_uint8(scene.right)) for scene in scenes)
+    return Pair(frames, scenes[0].disparity_left, calibration, about)
 
 
-@lru_cache(maxsize=2 * len(ROOMS))
-def _render(room: Room) -> Scene:
-    """Render a room once; all visitors share it, and nobody writes to it."""
-    scene = render_scene(room.width, room.height, room.seed)
+@lru_cache(maxsize=sum(1 + room.frames for room in ROOMS.values()))
+def _render(room: Room, frame: int = 0) -> Scene:
+    """Render a frame of a room once; all visitors share it, and nobody writes to it."""
+    scene = render_sway(frame, room.width, room.height, room.seed)
     for array in (scene.left, scene.right, scene.disparity_left):
         array.flags.writeable = False
     return scene
 
 
-def _own_pair(session: Session, request: Request) -> Pair:
-    if session.problems:
-        raise InputError(" ".join(session.problems[side] for side in SIDES if side in session.problems))
-    missing = [side for side in SIDES if side not in session.views]
+def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
+    if uploads.problems:
+        raise InputError(" ".join(uploads.problems[side] for side in SIDES if side in uploads.problems))
+    missing = [side for side in SIDES if side not in uploads.views]
     if missing:
         raise InputError(
-            f"The {' and '.join(missing)} image is missing. Drop two views of a rectified pair, or choose a built-in "
-            "room."
+            f"The {' and '.join(missing)} {uploads.kind} is missing. Drop two views of a rectified pair, or choose a "
+            "built-in room."
         )
-    left, right = (session.views[side].pixels for side in SIDES)
-    names = " and ".join(f"{side} image {session.views[side].name!r}" for side in SIDES)
+    views = tuple(uploads.views[side] for side in SIDES)
+    names = " and ".join(f"{side} {uploads.kind} {uploads.views[side].name!r}" for side in SIDES)
+    counts = [len(view.frames) for view in views]
+    if counts[0] != counts[1]:
+        raise InputError(f"The {names} have {counts[0]} and {counts[1]} frames. Drop clips of the same length.")
+    frames = tuple(zip(*(view.frames for view in views), strict=True))
+    left, right = frames[0]
     check_pair(as_image(left, "left"), as_image(right, "right"), patch_size=1, names=names)
-    calibration = find_calibration(session, request, *session.views["left"].size)
+    calibration = find_calibration(session, request, *views[0].size)
     if request.rectify_first:
         if calibration is None or not session.calibration_files:
             raise SettingsError("To rectify the pair, drop a calibration file with both cameras.")
-        left, right, calibration = rectify(left, right, calibration)
-    checked = check_rectified(left, right, min_disparity=request.min_disparity or 0)
+        rectifier = Rectifier(calibration, *views[0].size)
+        calibration = rectifier.calibration
+        frames = tuple(rectifier(*pair) for pair in frames)
+    checked = check_rectified(*frames[0], min_disparity=request.min_disparity or 0)
     about = {
-        "pair": [session.views[side].name for side in SIDES],
+        "pair": [view.name for view in views],
         "calibration": describe_calibration(calibration, request.rectify_first),
         "pair_check": checked.as_dict(),
     }
-    views = tuple(session.views[side] for side in SIDES)
-    return Pair(left, right, None, calibration, about, tuple(checked.warnings), views, request.rectify_first)
+    # Both clips are cut to the same length.
+    cut = () if views[0].warning is None else (views[0].warning,)
+    return Pair(frames, None, calibration, about, (*checked.warnings, *cut), views, request.rectify_first)
 
 
 def describe_calibration(calibration: Calibration | None, is_rectified: bool) -> dict[str, Any] | None:

@@ -20,7 +20,6 @@ _REPORT_SECONDS = 0.15  # between two looks at how far the work is
 _WAITING_JOBS = 24  # that wait for the worker, or run, at a time; the others wait in Gradio's queue
 _UNHEARD_SECONDS = 3.0  # a job to which nobody has listened for this long is dropped
 _FOLDER = Path(__file__).parent
-_CANCELLED = html.status("Cancelled.")
 # In a narrow window the result lies below the form, and in any it may be scrolled away.
 _SHOW_PANE = """() => {
   const top = document.querySelector("#pane").getBoundingClientRect().top;
@@ -59,11 +58,15 @@ class _Form:
 
     def __init__(self) -> None:
         first = next(iter(inputs.ROOMS))
-        sources = [(name.partition(" (")[0], name) for name in inputs.ROOMS] + [(inputs.OWN, inputs.OWN)]
+        sources = [(name.partition(" (")[0], name) for name in (*inputs.ROOMS, inputs.OWN, inputs.OWN_CLIP)]
         self.source = gr.Radio(sources, value=first, label="Pair", elem_id="source")
         with gr.Row(visible=False, elem_id="own") as self.own:
             self.left = gr.File(label="Left image", height=60, min_width=130, elem_id="left")
             self.right = gr.File(label="Right image", height=60, min_width=130, elem_id="right")
+        with gr.Row(visible=False, elem_id="clip") as self.clip:
+            drop = partial(gr.File, file_count="multiple", height=60, min_width=130)
+            self.left_clip = drop(label="Left frames", elem_id="left-clip")
+            self.right_clip = drop(label="Right frames", elem_id="right-clip")
         self.views = gr.HTML(elem_id="views", **_PLAIN)
         self.swap = gr.Button("⇄ Swap left and right", size="sm", visible=False, elem_id="swap")
         with gr.Accordion("Calibration, for depth in meters", open=False, visible=False) as self.geometry:
@@ -144,15 +147,22 @@ class _Behavior:
         # Cheap requests do not wait in the queue of the matcher.
         at_once: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
         chosen = [
-            form.own, form.swap, form.geometry, form.views, form.noise, form.darkness, form.last, results.status
+            form.own, form.clip, form.swap, form.geometry, form.views, form.noise, form.darkness, form.last,
+            results.status,
         ]  # fmt: skip
         form.source.input(self._choose_source, form.source, chosen, **at_once)
         page.load(self._show_views, form.source, form.views, **at_once)
         form.noise.change(lambda noise: gr.update(visible=noise == SIMULATE), form.noise, form.darkness, **at_once)
-        for side, drop in (("left", form.left), ("right", form.right)):
-            receive = self._receiver(side)
+        drops = {
+            (inputs.OWN, "left"): form.left,
+            (inputs.OWN, "right"): form.right,
+            (inputs.OWN_CLIP, "left"): form.left_clip,
+            (inputs.OWN_CLIP, "right"): form.right_clip,
+        }
+        for (source, side), drop in drops.items():
+            receive = self._receiver(source, side)
             drop.upload(receive, drop, [drop, form.views, results.status], preprocess=False, **at_once)
-        form.swap.click(self._swap, None, [form.views, results.status], **at_once)
+        form.swap.click(self._swap, form.source, [form.views, results.status], **at_once)
         recalibrated = [form.calibration_note, form.forget, results.viewer, results.cloud, results.files]
         form.calibration.upload(
             self._receive_calibration, [form.calibration, *form.values], [form.calibration, *recalibrated],
@@ -199,31 +209,42 @@ class _Behavior:
 
     def _choose_source(self, source: str, request: gr.Request) -> list[Any]:
         session, room = self._of(request), inputs.ROOMS.get(source)
-        own, views, rest = gr.update(visible=room is None), html.views(session, source), _unless_busy(session)
+        pair, clip, own = (
+            gr.update(visible=is_shown) for is_shown in (source == inputs.OWN, source == inputs.OWN_CLIP, room is None)
+        )
+        views, rest = html.views(session, source), _unless_busy(session)
         if room is None:
-            return [own, own, own, views, RECORDED, gr.update(visible=False), None, rest]
-        return [own, own, own, views, SIMULATE, gr.update(visible=True), room.max_disparity, rest]
+            return [pair, clip, own, own, views, RECORDED, gr.update(visible=False), None, rest]
+        return [pair, clip, own, own, views, SIMULATE, gr.update(visible=True), room.max_disparity, rest]
 
-    def _receiver(self, side: str) -> Callable[[Any, gr.Request], list[Any]]:
+    def _receiver(self, source: str, side: str) -> Callable[[Any, gr.Request], list[Any]]:
         def receive(payload: Any, request: gr.Request) -> list[Any]:
             session = self._of(request)
+            uploads, limits = inputs.uploads_of(session, source), self._sessions.limits
+            assert uploads is not None
             try:
-                (path,) = inputs.find_uploads(payload, self._sessions.uploads)
-                inputs.receive_view(session, side, path, self._sessions.limits)
+                paths = inputs.find_uploads(payload, self._sessions.uploads)
+                if source == inputs.OWN_CLIP:
+                    inputs.receive_clip(session, side, paths, limits)
+                else:
+                    (path,) = paths
+                    inputs.receive_view(session, side, path, limits)
                 self._sessions.free_memory()
             except Exception as error:  # which stays in the place of the view until that is mended
-                session.refuse(side, work.error_message(error))
-            return [None, html.views(session, inputs.OWN), _unless_busy(session)]
+                uploads.refuse(side, work.error_message(error))
+            return [None, html.views(session, source), _unless_busy(session)]
 
         return receive
 
-    def _swap(self, request: gr.Request) -> list[Any]:
+    def _swap(self, source: str, request: gr.Request) -> list[Any]:
         session = self._of(request)
-        session.swap_views()
+        uploads = inputs.uploads_of(session, source)
+        if uploads is not None:
+            uploads.swap()
         note = _unless_busy(session)
         if isinstance(note, str) and session.outcome is not None and session.outcome.views:
             note = html.status("The views are swapped. The result is from before: press Match.") + note
-        return [html.views(session, inputs.OWN), note]
+        return [html.views(session, source), note]
 
     def _receive_calibration(self, request: gr.Request, payload: Any, *values: Any) -> list[Any]:
         session = self._of(request)
@@ -278,32 +299,40 @@ class _Behavior:
         try:
             wanted = _make_request(values)
             done = self._worker.submit(work.run, session, wanted, job, self._sessions.limits)
+            shown = job.fused
             for note in _follow(done, job, partial(self._sessions.is_listening, request.session_hash)):
-                yield {results.status: note}
-            outcome = done.result()
+                is_newer = job.fused is not None and job.fused.frames > 0 and job.fused != shown
+                shown = job.fused
+                yield {results.status: note, **(self._show_result(session) if is_newer else {})}
+            done.result()
             self._sessions.free_memory()
-            yield {
-                **idle,
-                results.status: html.resting(session),
-                results.all: gr.update(visible=True),
-                results.coverage: html.paragraph(work.describe_coverage(session)),
-                results.threshold: gr.update(value=session.threshold, maximum=work.largest_threshold(outcome)),
-                results.viewer: html.viewer_state(session),
-                results.cloud: html.viewer_state(session),
-                results.comparison: "",
-                results.files: html.files(session),
-            }
+            yield {**idle, results.status: html.resting(session), **self._show_result(session)}
         except (Cancelled, CancelledError):
             # Again, although the button has said so: a last report of progress may have reached the page after that.
-            yield {results.status: gr.skip() if session.waiting else _CANCELLED}
+            yield {results.status: gr.skip() if session.waiting else html.cancelled(session)}
         except Exception as error:
             yield {**idle, results.status: html.problem(error)}
         finally:
             session.end(job)
 
+    def _show_result(self, session: Session) -> dict[Any, Any]:
+        """Return all that is shown of the session's result."""
+        results = self._results
+        outcome, state = work.result_of(session), html.viewer_state(session)
+        return {
+            results.all: gr.update(visible=True),
+            results.coverage: html.paragraph(work.describe_coverage(session)),
+            results.threshold: gr.update(value=session.threshold, maximum=work.largest_threshold(outcome)),
+            results.viewer: state,
+            results.cloud: state,
+            results.comparison: "",
+            results.files: html.files(session),
+        }
+
     def _cancel(self, request: gr.Request) -> list[Any]:
-        self._of(request).cancel()
-        return [gr.update(interactive=True), gr.update(interactive=False), _CANCELLED]
+        session = self._of(request)
+        session.cancel()
+        return [gr.update(interactive=True), gr.update(interactive=False), html.cancelled(session)]
 
     def _compare(self, request: gr.Request) -> str:
         session = self._of(request)

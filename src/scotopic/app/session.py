@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,21 @@ class Limits:
 
     upload_bytes: int = 32 * 2**20  #: size of one file
     pixels: int = 4_000_000  #: of one view; time and memory grow with it. Checked before the file is decoded
+    frames: int = 32  #: of a clip; of a longer one the first are taken
+    clip_pixels: int = 32_000_000  #: of all frames of one view; of a larger clip the first frames are taken
     disparities: int = 512  #: width of the search range, px
     results: int = 8  #: how many visitors' images and results are kept; the least recently active lose theirs first
     idle_seconds: float = 2 * 3600.0  #: a session ends after this long without a request, if the browser did not end it
+
+
+class Fused(NamedTuple):
+    """How many frames of a clip have been fused, and how many it has."""
+
+    frames: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.frames} of {self.total}"
 
 
 class Cancelled(Exception):  # noqa: N818 - it is not an error
@@ -50,6 +62,8 @@ class Job:
         self.cancelled = False
         self.stages: tuple[Stage, ...] = ()  #: the run's stages in order, once they are known
         self.stage, self.share = WAITING, 0.0  #: the stage that runs, and the share of it that is done
+        self.rounds, self.round = 1, 0  #: how often the stages are gone through, and how often they have been
+        self.fused: Fused | None = None  #: how much of a clip the result rests on that is shown meanwhile
         self._clock = clock
         self._part, self._begun = "", 0.0  # the stage, or all that are listed, to which the time left belongs; since
         self._end: float | None = None  # when that will be done
@@ -70,7 +84,7 @@ class Job:
         if self.position is None:
             return share
         done = sum(stage.weight for stage in self.stages[: self.position]) + share * self.stages[self.position].weight
-        return done / sum(stage.weight for stage in self.stages)
+        return (self.round + done / sum(stage.weight for stage in self.stages)) / self.rounds
 
     @property
     def seconds_left(self) -> float | None:
@@ -102,10 +116,17 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """An uploaded view: the name of its file, and its pixels as recorded."""
+    """An uploaded view: the name of its file, and its pixels as recorded; of a clip, those of its first frame."""
 
     name: str
     pixels: NDArray[Any]
+    later: tuple[NDArray[Any], ...] = ()  #: the other frames of a clip
+    warning: str | None = None  #: about the upload, for the visitor
+
+    @property
+    def frames(self) -> tuple[NDArray[Any], ...]:
+        """All frames, in order."""
+        return self.pixels, *self.later
 
     @property
     def size(self) -> tuple[int, int]:
@@ -124,6 +145,40 @@ class Outcome:
     warnings: tuple[str, ...] = ()  #: about the pair, for the visitor
     views: tuple[View, ...] = ()  #: the visitor's own, as they were uploaded
     is_rectified: bool = False  #: whether we have rectified them, so that another calibration needs another match
+    fused: Fused | None = None  #: how much of a clip it rests on
+
+
+@dataclass(eq=False)
+class Uploads:
+    """What a visitor has uploaded for both sides: two images, or two clips."""
+
+    kind: str  #: what it is called on each side
+    views: dict[str, View] = field(default_factory=dict)  #: by ``"left"`` and ``"right"``
+    problems: dict[str, str] = field(default_factory=dict)  #: why the last upload of a view was refused, likewise
+
+    def accept(self, side: str, view: View) -> None:
+        """Take an uploaded view."""
+        self.views[side] = view
+        self.problems.pop(side, None)
+
+    def refuse(self, side: str, problem: str) -> None:
+        """Note why an uploaded view cannot be used; an earlier one on this side is no longer the visitor's choice."""
+        self.views.pop(side, None)
+        self.problems[side] = problem
+
+    def swap(self) -> None:
+        """Make the left view the right one and the right one the left."""
+        other = {"left": "right", "right": "left"}
+        self.views = {other[side]: view for side, view in self.views.items()}
+        self.problems = {
+            other[side]: problem.replace(f"{side} {self.kind}", f"{other[side]} {self.kind}", 1)
+            for side, problem in self.problems.items()
+        }
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.views.clear()
+        self.problems.clear()
 
 
 @dataclass(eq=False)
@@ -133,8 +188,8 @@ class Session:
     folder: Path  #: for files on their way to the browser; created when needed, removed with the session
     #: Names this session in addresses; it cannot be guessed, and only this visitor's page knows it.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    views: dict[str, View] = field(default_factory=dict)  #: by ``"left"`` and ``"right"``
-    problems: dict[str, str] = field(default_factory=dict)  #: why the last upload of a view was refused, likewise
+    pair: Uploads = field(default_factory=lambda: Uploads("image"))
+    clip: Uploads = field(default_factory=lambda: Uploads("clip"))
     calibration_files: tuple[tuple[str, bytes], ...] = ()  #: name and content
     waiting: deque[Job] = field(default_factory=deque)  #: requested, in this order, and not begun
     job: Job | None = None  #: the one that was begun last
@@ -151,29 +206,15 @@ class Session:
         """Where this session's data are served, relative to the page."""
         return f"{PREFIX}/{self.token}"
 
+    @property
+    def holds_data(self) -> bool:
+        """Whether there are images or a result."""
+        return bool(self.pair.views or self.clip.views) or self.outcome is not None
+
     def working_folder(self) -> Path:
         """Return a new folder inside this session's; the caller removes it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=self.folder))
-
-    def accept(self, side: str, view: View) -> None:
-        """Take an uploaded view."""
-        self.views[side] = view
-        self.problems.pop(side, None)
-
-    def refuse(self, side: str, problem: str) -> None:
-        """Note why an uploaded view cannot be used; an earlier one on this side is no longer the visitor's choice."""
-        self.views.pop(side, None)
-        self.problems[side] = problem
-
-    def swap_views(self) -> None:
-        """Make the left view the right one and the right one the left."""
-        other = {"left": "right", "right": "left"}
-        self.views = {other[side]: view for side, view in self.views.items()}
-        self.problems = {
-            other[side]: problem.replace(f"{side} image", f"{other[side]} image", 1)
-            for side, problem in self.problems.items()
-        }
 
     @property
     def is_busy(self) -> bool:
@@ -198,18 +239,19 @@ class Session:
             job.cancel()
         return bool(jobs)
 
-    def keep(self, outcome: Outcome) -> None:
-        """Replace the result; drop it if the visitor has left."""
+    def keep(self, outcome: Outcome, *, is_refined: bool = False) -> None:
+        """Replace the result, by the same one refined or by another; drop it if the visitor has left."""
         if not self.closed:
             self.outcome, self.sgbm = outcome, None
-            self.threshold = outcome.match.settings.matching.min_confidence
+            if not is_refined:
+                self.threshold = outcome.match.settings.matching.min_confidence
             self.version += 1
 
     def forget(self) -> None:
         """Drop images and result, to free memory."""
         self.outcome = self.sgbm = None
-        self.views.clear()
-        self.problems.clear()
+        self.pair.clear()
+        self.clip.clear()
         self.calibration_files = ()
 
     def close(self) -> None:
@@ -305,7 +347,7 @@ class Sessions:
     def free_memory(self) -> None:
         """Drop the data of the least recently active visitors, beyond the number that is kept."""
         with self._lock:
-            holding = [session for session in self._by_key.values() if session.views or session.outcome is not None]
+            holding = [session for session in self._by_key.values() if session.holds_data]
             holding.sort(key=lambda session: session.last_seen)
             for session in holding[: max(len(holding) - self.limits.results, 0)]:
                 session.forget()

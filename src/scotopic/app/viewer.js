@@ -17,6 +17,10 @@ function legend(value) {
     box.innerHTML = `<span>0</span><i class="sc-bar sc-viridis"></i><span>1</span><span class="sc-aside">gray: hidden by the mask</span>`;
   } else if (kind === "reason") {
     box.innerHTML = value.reasons.map(([name, color]) => `<span class="sc-key"><i style="background:${color}"></i>${name}</span>`).join("");
+  } else if (kind === "frames") {
+    box.innerHTML = `<span>0</span><i class="sc-bar sc-viridis"></i><span>${value.fused} frames behind a pixel</span>`;
+  } else if (kind === "fused") {
+    box.innerHTML = `<span class="sc-aside">the light of ${value.fused} frame(s), in the place of the first</span>`;
   } else {
     box.innerHTML = `<span class="sc-aside">boundaries and colors that were found in the noise</span>`;
   }
@@ -34,10 +38,12 @@ function show() {
     const most = `calc(max(300px, 100vh - 350px) * ${value.width / value.height})`;
     frame.style.maxWidth = find(".sc-wipe").style.maxWidth = most;
     find(".sc-under").src = `${value.base}/maps/image.png?v=${value.stamp}`;
-    hold(null);
+    if (!(value.fused > 1)) hold(null); // a clip that gets clearer is still the same
   }
+  for (const button of element.querySelectorAll("[data-kind=fused], [data-kind=frames]")) button.hidden = !value.fused;
+  if (!value.fused && ["fused", "frames"].includes(kind)) kind = "disparity";
   find(".sc-over").src = `${value.base}/maps/${kind}.png?v=${version}`;
-  find(".sc-name").textContent = kind === "reason" ? "reasons" : kind;
+  find(".sc-name").textContent = { reason: "reasons", fused: "fused image" }[kind] || kind;
   for (const button of element.querySelectorAll(".sc-kinds button")) {
     button.setAttribute("aria-pressed", button.dataset.kind === kind);
   }

@@ -4,8 +4,10 @@ import json
 import logging
 import math
 import shutil
+import time
 import zipfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,13 +15,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.api import match
-from scotopic.app.inputs import SIDES, Request, describe_calibration, find_calibration, prepare_pair
-from scotopic.app.session import Job, Limits, Outcome, Session
+from scotopic.api import match, refine_burst
+from scotopic.app.inputs import SIDES, Pair, Request, describe_calibration, find_calibration, prepare_pair
+from scotopic.app.session import Cancelled, Fused, Job, Limits, Outcome, Session
 from scotopic.colormap import Color, Rgb, as_rgb, color_scale, colorize, dim_gray
 from scotopic.depth import Calibration, PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
+from scotopic.fusion.burst import ALIGNMENT
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
 from scotopic.io.images import encoded
 from scotopic.pipelines import stages_of
@@ -35,7 +38,7 @@ from scotopic.preview import (
 )
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
-from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, make_settings
+from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, Settings, make_settings
 from scotopic.warmup import warmed
 
 LOG = logging.getLogger("scotopic.app")
@@ -44,6 +47,7 @@ INTERNAL_ERROR = "Something went wrong on the server, not with your input. It wa
 MAPS = ("image", "disparity", "confidence", "structure", "reason", "sgbm", "truth", "bar")  #: what can be drawn
 MOST_POINTS = 60_000  #: sent to the browser; the PLY file has all
 LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
+ASSUMED_CAMERA = "focal length equal to the width, axis in the middle; there is no calibration"  #: of clips without one
 _ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
 
 _REASON_WORDS = {
@@ -77,33 +81,77 @@ def error_message(error: BaseException) -> str:
 def run(session: Session, request: Request, job: Job, limits: Limits, progress: Progress = silent) -> Outcome:
     """Match the requested pair and keep the result in the session, which is unchanged if anything fails.
 
-    Cancelling the job stops the work at its next report of progress, with :class:`Cancelled`. Raises ScotopicError if
-    the request cannot be met.
+    Of a clip every answer is kept on the way to the last: that of one frame, of two, four, and so on. Cancelling the
+    job stops the work at its next report of progress, with :class:`Cancelled`. Raises ScotopicError if the request
+    cannot be met.
     """
     watched = job.watch(progress)
     watched("preparing the pair", 0.0)
-    pair = prepare_pair(session, request, limits)
+    pair = prepare_pair(session, request, limits, watched)
     search = {"min_disparity": request.min_disparity, "max_disparity": request.max_disparity}
     settings = make_settings(request.preset, **{name: end for name, end in search.items() if end is not None})
     job.stages = stages_of(settings)
-    # Not checked: the page shows what prepare_pair found.
-    found = match(pair.left, pair.right, settings, check=False, progress=warmed(watched, "auto"))
-    known = pair.truth, pair.calibration, pair.about, pair.warnings, pair.views, pair.is_rectified
-    outcome = Outcome(found, *known)
-    session.keep(outcome)
+    answers = _fuse if pair.is_clip else _match_once
+    for outcome in answers(pair, settings, job, warmed(watched, "auto")):
+        if job.cancelled:
+            raise Cancelled
+        session.keep(outcome, is_refined=outcome.fused is not None and outcome.fused.frames > 1)
+        job.fused = outcome.fused
     return outcome
+
+
+def _match_once(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Iterator[Outcome]:
+    # Not checked: the page shows what prepare_pair found.
+    found = match(*pair.frames[0], settings, check=False, progress=progress)
+    yield Outcome(found, pair.truth, pair.calibration, pair.about, pair.warnings, pair.views, pair.is_rectified)
+
+
+def _fuse(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Iterator[Outcome]:
+    """Yield the answers for the first frame of a clip, each of twice as many frames as the one before."""
+    total = len(pair.frames)
+    lefts, rights = zip(*pair.frames, strict=True)
+    job.stages = (ALIGNMENT, *job.stages)
+    job.rounds, job.fused = 1 + (total - 1).bit_length(), Fused(0, total)
+    spent: Counter[str] = Counter()
+    answers = refine_burst(lefts, rights, settings, calibration=pair.calibration, progress=progress)
+    for number, found in enumerate(answers):
+        spent.update(found.timings)
+        if number == 0:
+            begun = time.perf_counter() - spent.total()  # without compilation
+        timings = {ALIGNMENT.name: max(time.perf_counter() - begun - spent.total(), 0.0), **spent}
+        fused = Fused(min(2**number, total), total)
+        assert found.frames is not None
+        assert found.burst_poses is not None
+        left_out = [int(frame) for frame in np.flatnonzero(np.isnan(found.burst_poses[: fused.frames, 0, 0]))]
+        told = (f"{len(left_out)} of {fused.frames} frames do not show this scene; left out.",) if left_out else ()
+        clip = {
+            "frames": total,
+            "fused": fused.frames,
+            "left_out": left_out,
+            "reference": 0,
+            "mean_frames_of_a_pixel": float(found.frames.mean()),
+            "camera": "as calibrated" if pair.calibration is not None else ASSUMED_CAMERA,
+        }
+        yield Outcome(
+            replace(found, timings=timings), pair.truth, pair.calibration, {**pair.about, "clip": clip},
+            (*pair.warnings, *told), pair.views, pair.is_rectified, fused,
+        )  # fmt: skip
+        job.round = number + 1
 
 
 def recalibrate(session: Session, request: Request) -> bool:
     """Use the calibration that is there now for the session's result; return whether that could be done.
 
     It cannot if there is no result, the result is not of the views that are there now, or the calibration rectifies
-    them: then they have to be matched (again). Raises ScotopicError if the calibration cannot be used.
+    them or says how the frames of a clip fit together: then they have to be matched (again). Raises ScotopicError if
+    the calibration cannot be used.
     """
     outcome = session.outcome
     if outcome is None or not outcome.views or outcome.is_rectified or request.rectify_first:
         return False
-    if any(session.views.get(side) is not view for side, view in zip(SIDES, outcome.views, strict=True)):
+    if outcome.fused is not None or any(
+        session.pair.views.get(side) is not view for side, view in zip(SIDES, outcome.views, strict=True)
+    ):
         return False
     calibration = find_calibration(session, request, *outcome.views[0].size)
     about = {**outcome.about, "calibration": describe_calibration(calibration, False)}
@@ -178,7 +226,10 @@ def describe_coverage(session: Session) -> str:
 
 
 def draw(session: Session, kind: str) -> Rgb:
-    """Draw one of :data:`MAPS` at the session's threshold; raises InputError if the result has no such map."""
+    """Draw one of :data:`MAPS` at the session's threshold, or ``"fused"`` or ``"frames"`` of a clip.
+
+    Raises InputError if the result has no such map.
+    """
     outcome, shown = result_of(session), shown_match(session)
     sgbm = None if session.sgbm is None else session.sgbm.disparity
     disparity = {"disparity": shown.disparity, "truth": outcome.truth, "sgbm": sgbm}.get(kind)
@@ -189,11 +240,21 @@ def draw(session: Session, kind: str) -> Rgb:
         "structure": lambda: as_rgb(draw_structure(shown)),
         "confidence": lambda: confidence_picture(shown.confidence, shown.mask),
         "reason": lambda: draw_reasons(shown.reason),
+        **({} if outcome.fused is None else _fused_drawers(shown, outcome.fused)),
         "bar": lambda: color_scale(256),
     }
     if kind not in drawers:
         raise InputError(f"This result has no map {kind[:20]!r}. Choose one of {', '.join(MAPS)}.")
     return drawers[kind]()
+
+
+def _fused_drawers(shown: Match, fused: Fused) -> dict[str, Callable[[], Rgb]]:
+    """Return how to draw what only a clip has."""
+    assert shown.frames is not None
+    assert shown.fused_left is not None
+    share, image = shown.frames / fused.frames, shown.fused_left
+    everywhere = np.ones(share.shape, np.bool_)
+    return {"fused": lambda: as_rgb(as_picture(image)), "frames": lambda: confidence_picture(share, everywhere)}
 
 
 def _search_range(outcome: Outcome) -> MatchingSettings:
@@ -220,6 +281,8 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
     else:
         parts.append(f"no disparity: {REASONS[reason][0]}")
     parts.append(f"confidence {float(found.confidence[at][0, 0]):.2f}")
+    if found.frames is not None:
+        parts.append(f"light of {float(found.frames[at][0, 0]):.1f} frames")
     if outcome.truth is not None and np.isfinite(outcome.truth[at]).all():
         parts.append(f"truth {float(outcome.truth[at][0, 0]):.2f} px")
     return " · ".join(parts)
@@ -292,7 +355,8 @@ class Row:
 def compare(session: Session) -> list[Row]:
     """Match the same pair with OpenCV's SGBM; return the coverage of both, and errors if the truth is known.
 
-    Raises SettingsError if the search range begins below 0, where SGBM does not search.
+    Of a clip SGBM gets the fused pair, so that both have the same light. Raises SettingsError if the search range
+    begins below 0, where SGBM does not search.
     """
     from scotopic.evaluation.methods.opencv import match_sgbm
 
@@ -306,7 +370,10 @@ def compare(session: Session) -> list[Row]:
     sgbm = session.sgbm
     if sgbm is None:
         assert searched.max_disparity is not None
-        sgbm = match_sgbm(shown.left_image, shown.right_image, searched.max_disparity)
+        left, right = shown.left_image, shown.right_image
+        if shown.fused_left is not None and shown.fused_right is not None:
+            left, right = shown.fused_left, shown.fused_right
+        sgbm = match_sgbm(left, right, searched.max_disparity)
         if session.outcome is outcome:
             session.sgbm = sgbm
     ours = f"scotopic, {shown.settings.preset}"
@@ -331,6 +398,8 @@ def available_files(session: Session) -> dict[str, str]:
         left_out.add("disparity.png")
     if result_of(session).calibration is None:
         left_out.update(_METRIC_FILES)
+    if result_of(session).fused is None:
+        left_out.update(_CLIP_FILES)
     files = {name: about for name, (about, _) in _FILES.items() if name not in left_out}
     return {**files, "all.zip": "all of these, and match.npz"}
 
@@ -381,6 +450,17 @@ def _write_submission(path: Path, outcome: Outcome) -> None:
     _zip(write_submission(path.with_suffix(""), "scotopic", found.disparity_all, found.disparity, seconds), path)
 
 
+def _write_picture(path: Path, image: NDArray[np.float32] | None) -> None:
+    assert image is not None
+    write_png(path, as_picture(image))
+
+
+def _write_frames(path: Path, outcome: Outcome) -> None:
+    assert outcome.match.frames is not None
+    write_pfm(path, outcome.match.frames)
+
+
+_CLIP_FILES = ("fused_left.png", "fused_right.png", "frames.pfm")  # which a pair does not have
 _METRIC_FILES = ("depth.pfm", "points.ply")  # which need a calibration
 _FILES: dict[str, tuple[str, Callable[[Path, Outcome], object]]] = {
     "disparity.pfm": ("disparity, PFM", _write_disparity),
@@ -388,6 +468,9 @@ _FILES: dict[str, tuple[str, Callable[[Path, Outcome], object]]] = {
     "disparity.tiff": ("disparity, 32-bit TIFF", _write_disparity),
     "disparity.npz": ("disparity, NumPy", _write_disparity),
     "confidence.pfm": ("confidence, PFM", lambda path, outcome: write_pfm(path, outcome.match.confidence)),
+    "fused_left.png": ("fused left image", lambda path, outcome: _write_picture(path, outcome.match.fused_left)),
+    "fused_right.png": ("fused right image", lambda path, outcome: _write_picture(path, outcome.match.fused_right)),
+    "frames.pfm": ("frames behind each pixel, PFM", _write_frames),
     "depth.pfm": ("depth in meters, PFM", _write_depth),
     "points.ply": ("colored points, binary PLY", lambda path, outcome: _make_cloud(outcome).save(path, overwrite=True)),
     "preview.png": (

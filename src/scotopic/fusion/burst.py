@@ -18,9 +18,12 @@ from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import estimate_motion
 from scotopic.fusion.tracker import FROM_REST, FusedPair, Known, learn_from, shows_the_same
 from scotopic.fusion.window import Frame, fuse_view
+from scotopic.progress import Progress, Stage, silent
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import estimate_noise
+
+ALIGNMENT = Stage("alignment", "finds how the camera moved between the frames", 0.5)
 
 
 class Burst(Generic[Array]):
@@ -54,18 +57,21 @@ class Burst(Generic[Array]):
         assert pair is not None
         self._noise = estimate_noise(backend, pair, NoiseSettings())
 
-    def fused(self) -> Iterator[FusedPair[Array]]:
+    def fused(self, progress: Progress = silent) -> Iterator[FusedPair[Array]]:
         """Yield the reference alone, then with twice as many frames each time, then with all.
 
-        Give what is found in each to :meth:`learn` before asking for the next.
+        Give what is found in each to :meth:`learn` before asking for the next. `progress` is told of
+        :data:`ALIGNMENT`.
         """
         yield self._fuse()
         order = sorted(range(len(self._pairs)), key=lambda i: (abs(i - self._reference), i < self._reference))[1:]
         done = 0
         while done < len(order) and self._known is not None:
             done = min(2 * done + 1, len(order))
-            for number in order[:done]:
+            for place, number in enumerate(order[:done]):
+                progress(ALIGNMENT.name, place / done)
                 self._align(number)
+            progress(ALIGNMENT.name, 1.0)
             yield self._fuse()
 
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:

@@ -73,7 +73,9 @@ class FrameFolder:
             found = [path for path in folder.iterdir() if os.path.isfile(path) and not path.name.startswith(".")]
         except OSError as error:
             raise InputError(f"The folder {self.title} cannot be opened: {error.strerror}. Check the path.") from error
-        self._paths = sorted((path for path in found if path.suffix.lower() in IMAGE_SUFFIXES), key=_natural_order)
+        self._paths = sorted(
+            (path for path in found if path.suffix.lower() in IMAGE_SUFFIXES), key=lambda path: natural_order(path.name)
+        )
         if not self._paths:
             raise InputError(
                 f"The folder {self.title} holds no frames: none of its {len(found)} files ends in "
@@ -227,10 +229,10 @@ def open_pairs(
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
 
 
-def _natural_order(path: Path) -> tuple[list[str | int], str]:
+def natural_order(name: str) -> tuple[list[str | int], str]:
     """Return a key that sorts numbers in names by value; text and numbers alternate, so that like meets like."""
-    parts = re.split(r"(\d+)", path.name)
-    return [int(part) if place % 2 else part.lower() for place, part in enumerate(parts)], path.name
+    parts = re.split(r"(\d+)", name)
+    return [int(part) if place % 2 else part.lower() for place, part in enumerate(parts)], name
 
 
 # --- the maps of a frame, in one compact file or in plain ones ------------------------------------------------------

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_TIFF_ORDERS = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True), b"MM\0+": (">", True)}
+TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_TIFF_ORDERS = dict(zip(TIFF_SIGNATURES, (("<", False), (">", False), ("<", True), (">", True)), strict=True))
 _WIDTH, _HEIGHT, _CHANNELS, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 277, 322, 323  # TIFF tags
 _TAG_BYTES = {1: "B", 6: "B", 3: "H", 8: "H", 16: "Q", 17: "Q"}  # TIFF types; others are read as 32 bits
 _MOST_PAGES = 65536

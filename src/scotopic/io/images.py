@@ -1,7 +1,7 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.headers import PNG_SIGNATURE, image_sizes, jpeg_segments
+from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, image_sizes, jpeg_segments
 from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.io.pfm import read_pfm
@@ -52,7 +52,39 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         image = read_pfm(path)
         check_pixels(shown, image.shape[1], image.shape[0], max_pixels)
         return image
-    image = _drop_opaque_alpha(decode_pages(path, max_pixels=max_pixels)[0])
+    return _as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
+
+
+def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> Iterator[NDArray[Any]]:
+    """Yield the pages of a TIFF file, each read when it is asked for, or the one image of a file of another format.
+
+    Each is as :func:`read_image` returns it, which documents `max_pixels` and the errors.
+    """
+    import cv2
+
+    shown = repr(os.fspath(path))
+    data = read_input_file(path, "an image file", _FILE_LIMIT)
+    is_tiff = data[:4] in TIFF_SIGNATURES and Path(path).suffix.lower() not in RAW_SUFFIXES
+    sizes = image_sizes(data, _MOST_PAGES) if is_tiff else []
+    if len(sizes) < 2:
+        yield read_image(path, max_pixels=max_pixels)
+        return
+    for number, size in enumerate(sizes):
+        check_pixels(shown, size.width, size.height, max_pixels)
+        check_memory(shown, f"{size} in page {number}", 4 * size.values)
+        # The range of pages stands after a list that they could be put into.
+        buffer, wanted = np.frombuffer(data, np.uint8), (number, number + 1)
+        done, pages = call_opencv(cv2.imdecodemulti, buffer, cv2.IMREAD_UNCHANGED, [], wanted) or (False, [])
+        if not done or len(pages) != 1:
+            raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
+        (page,) = pages
+        check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
+        yield _as_recorded(page, shown)
+
+
+def _as_recorded(image: NDArray[Any], shown: str) -> NDArray[Any]:
+    """Return what OpenCV has decoded, red first, without an alpha channel that says nothing, in a type that we take."""
+    image = _drop_opaque_alpha(image)
     if image.ndim == 3 and image.shape[2] in (2, 4):
         raise InputError(
             f"{shown} has an alpha channel, and not all of its pixels are opaque. Flatten the image to remove alpha "

@@ -14,16 +14,23 @@ from scotopic.io.atomic import atomic_path
 from scotopic.io.input_file import check_memory, open_input, reading
 
 
-def read_npz(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+def read_npz(
+    path: str | os.PathLike[str], names: Sequence[str] | None = None, *, max_bytes: int | None = None
+) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file by name: all, or those of `names` that it has.
 
-    Raises :class:`InputError` if the file is missing or damaged, is not an NPZ file, or holds something that would have
-    to be unpickled.
+    Raises :class:`InputError` if the file is missing or damaged, is not an NPZ file, holds something that would have
+    to be unpickled, or would take more memory than `max_bytes`.
     """
     kind = "an NPZ file of plain arrays"
     with open_input(path, "an NPZ file") as stream, reading(path, kind), _open_archive(stream) as file:
         wanted = [name for name in file.files if names is None or name in names]
         size = sum(_claimed_size(file.zip, name) for name in wanted)
+        if max_bytes is not None and size > max_bytes:
+            raise InputError(
+                f"{os.fspath(path)!r} holds arrays of {size / 2**20:.0f} MiB; the limit is {max_bytes / 2**20:.0f} "
+                "MiB. Make it smaller."
+            )
         check_memory(repr(os.fspath(path)), f"{len(wanted)} arrays", size)
         return {name: file[name] for name in wanted}
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.images import call_opencv
+from scotopic.io.images import call_opencv, check_pixels
 from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
@@ -36,12 +36,12 @@ class VideoFile:
     """A video file; raises :class:`InputError` if it is missing or OpenCV cannot decode it.
 
     `total` frames and `fps` are ``None`` if the file does not say. `total` may be wrong by `slack`: in files that do
-    not count their frames it follows from duration and rate.
+    not count their frames it follows from duration and rate. A frame may have `max_pixels`.
     """
 
     values = None  #: as recorded
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_pixels: int | None = None) -> None:
         self.path, self.title = str(path), repr(str(path))
         size = plain_file_size(path, "a video or a folder of frames")
         self._capture = _open_capture(path)
@@ -56,10 +56,11 @@ class VideoFile:
         rate = self._capture.get(cv2.CAP_PROP_FPS)
         self.total = int(announced) if 0 < announced < 2**31 else None
         width, height = (self._capture.get(side) for side in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+        check_pixels(self.title, int(max(width, 0)), int(max(height, 0)), max_pixels)
         check_memory(self.title, f"frames of {width:.0f} x {height:.0f} px", int(12 * max(width, 0) * max(height, 0)))
         with open_input(path) as file:
             head = file.read(12)
-        counts_its_frames = head[4:8] == b"ftyp" or (head[:4], head[8:]) == (b"RIFF", b"AVI ")  # MP4, MOV and AVI do
+        counts_its_frames = head[4:8] == b"ftyp" or _is_avi(head)  # MP4, MOV and AVI do
         self.slack = 0 if self.total is None or counts_its_frames else max(1, self.total // 100)
         self.fps = rate if 0 < rate < 10_000 else None
         self._is_cut = is_cut_short(path)
@@ -114,6 +115,18 @@ class VideoFile:
     def close(self) -> None:
         """Close the file."""
         self._capture.release()
+
+
+def is_video(head: bytes) -> bool:
+    """Return whether a file that begins with these 12 bytes is an AVI, MP4, MOV, Matroska or WebM video.
+
+    FFmpeg opens far more, among it playlists, which name other files; those of strangers must not get there.
+    """
+    return _is_avi(head) or head[4:8] in _FIRST_BOXES or head[:4] == _EBML
+
+
+def _is_avi(head: bytes) -> bool:
+    return (head[:4], head[8:12]) == (b"RIFF", b"AVI ")
 
 
 def is_cut_short(path: Path) -> bool:
