@@ -66,8 +66,9 @@ def test_float_images_in_pfm_and_tiff_are_read_as_float32(tmp_path: Path) -> Non
     image = np.random.default_rng(0).random((4, 5, 3)).astype(np.float32)
     write_pfm(tmp_path / "image.pfm", image)
     write_pfm(tmp_path / "image.dat", image)  # known by its content, whatever its name
-    cv2.imwrite(str(tmp_path / "image.tiff"), image[:, :, ::-1])
-    cv2.imwrite(str(tmp_path / "double.tiff"), image[:, :, ::-1].astype(np.float64))
+    plain = [cv2.IMWRITE_TIFF_COMPRESSION, 1]  # older versions of OpenCV lose bits otherwise
+    cv2.imwrite(str(tmp_path / "image.tiff"), image[:, :, ::-1], plain)
+    cv2.imwrite(str(tmp_path / "double.tiff"), image[:, :, ::-1].astype(np.float64), plain)
 
     for name in ("image.pfm", "image.dat", "image.tiff", "double.tiff"):
         back = read_image(tmp_path / name)
