@@ -239,7 +239,9 @@ def test_swapping_exchanges_the_clips_and_leaves_the_images_alone(owner: Session
 
 def test_every_answer_is_that_of_the_library_and_rests_on_twice_as_many_frames() -> None:
     answers, _ = fuse()
-    expected = list(scotopic.api.refine_burst(list(frames("left")), list(frames("right")), "fast", max_disparity=16))
+    expected = list(
+        scotopic.streams.refine_burst(list(frames("left")), list(frames("right")), "fast", max_disparity=16)
+    )
 
     assert [outcome.fused for outcome in answers] == [Fused(1, 4), Fused(2, 4), Fused(4, 4)]
     for outcome, found in zip(answers, expected, strict=True):

@@ -15,6 +15,7 @@ from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.window import Frame, fuse_view
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import estimate_noise
+from scotopic.streams import refine_burst
 
 SCENE = MovingScene()
 PHOTONS = 32.0
@@ -221,9 +222,7 @@ def test_a_burst_is_one_answer_for_its_reference() -> None:
     pairs = frames(range(5))
     left, right = zip(*pairs, strict=True)
 
-    answers = list(
-        scotopic.api.refine_burst(left, right, "best", "cpu", reference=2, calibration=SCENE.calibration, **QUICK)
-    )
+    answers = list(refine_burst(left, right, "best", "cpu", reference=2, calibration=SCENE.calibration, **QUICK))
 
     assert [round(float(np.median(each.frames))) for each in answers] == [1, 2, 4, 5]
     last = scotopic.match_burst(left, right, "best", "cpu", reference=2, calibration=SCENE.calibration, **QUICK)

@@ -26,6 +26,7 @@ LAYERS = (
     ("pipelines",),
     ("fusion",),
     ("api",),
+    ("streams",),
     ("interop", "warmup", "cv"),
     ("evaluation", "demo"),
     ("app", "cli", "__main__"),

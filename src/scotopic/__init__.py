@@ -8,13 +8,14 @@
 import warnings
 from typing import Any
 
-from scotopic.api import Matcher, fit_junctions, match, match_burst
+from scotopic.api import fit_junctions, match
 from scotopic.demo import render_scene
 from scotopic.errors import ScotopicError
 from scotopic.result import Match, Reason
 from scotopic.sensor import simulate, simulate_pair
 from scotopic.settings import PRESETS, Settings, make_settings
 from scotopic.stages.junctions.fit import Junctions
+from scotopic.streams import Matcher, match_burst
 
 __version__ = "0.1.0"
 

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.api import match, refine_burst
+from scotopic.api import match
 from scotopic.app.inputs import SIDES, Pair, Request, describe_calibration, find_calibration, prepare_pair
 from scotopic.app.session import Cancelled, Fused, Job, Limits, Outcome, Session
 from scotopic.colormap import Color, Rgb, as_rgb, color_scale, colorize, dim_gray
@@ -39,6 +39,7 @@ from scotopic.preview import (
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, Settings, make_settings
+from scotopic.streams import refine_burst
 from scotopic.warmup import warmed
 
 LOG = logging.getLogger("scotopic.app")

@@ -6,7 +6,6 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options, stream
 from scotopic.cli.calibrated import check_options, find_calibration, print_warnings
@@ -18,6 +17,7 @@ from scotopic.io.frames import Frame
 from scotopic.io.trajectory import write_kitti
 from scotopic.preview import draw_preview
 from scotopic.result import FILES, listed_files
+from scotopic.streams import Matcher
 from scotopic.warmup import warm_up
 
 BURST_FILES = (*FILES, "frames.pfm", "trajectory.txt")

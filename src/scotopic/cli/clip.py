@@ -12,7 +12,6 @@ from typing import Any
 
 import typer
 
-from scotopic.api import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console
 from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings
@@ -27,6 +26,7 @@ from scotopic.io.video import VideoWriter, video_file
 from scotopic.preview import draw_maps, draw_video_frame, searched_colors, searched_range
 from scotopic.result import Match
 from scotopic.settings import Settings
+from scotopic.streams import Matcher
 from scotopic.warmup import warm_up
 
 FORMAT = 1  #: version of the video's ``report.json``

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.api import Matcher, match
+from scotopic.api import match
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import resolve_device, to_numpy
 from scotopic.errors import InputError, SettingsError
@@ -35,6 +35,7 @@ from scotopic.pipelines.memory import fit_to_memory
 from scotopic.result import Match
 from scotopic.settings import PRESETS, NoiseSettings, Settings, make_settings
 from scotopic.stages.noise import estimate_noise
+from scotopic.streams import Matcher
 
 FLOW_BLUR = 3.0  #: px; in frames of a few photons optical flow finds nothing unless they are blurred first
 
