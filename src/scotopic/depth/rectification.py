@@ -41,7 +41,7 @@ _MOST_Z = 8.0  # higher values are cut off, so that no block outvotes the others
 
 _OFFSET_LIMIT = 0.75  # px; rectified pairs of Middlebury are off by up to 0.67
 _TILT_LIMIT = 2.5  # px from the left edge to the right one; crops of rectified pairs in the dark reach 2
-_SURE = 4.3  # standard errors; in 1000 two-photon pairs that are right offsets reach 4.0 and tilts 3.1
+_SURE = 4.3  # standard errors; offsets of two-photon pairs that are right reach 4.0
 _SURE_OF_ORDER = 2.0  # standard errors; pairs in the right order lie at 0.9 and more on the other side
 # Times sqrt(blocks): noise reaches 3, unrelated images 6.5, real scenes at photon level 2 begin at 12.
 _LEAST_PEAK = 8.0

@@ -171,7 +171,9 @@ def gather_evidence(
         half = denoise_color_maps(backend, half, small.denoising, small.channels)
     small = relax_for_snr(small, measure_snr(backend, half, small))
     channels = build_channels(backend, half, small)
-    volume = build_volume(backend, channels, small.matching.disparities, report)
+    volumes = 1 if sizes.fine is None else 2
+    done = partial(_report_part, report, 0, volumes)
+    volume = build_volume(backend, channels, small.matching.disparities, done)
     if sizes.fine is None:
         same = uniform_penalties(backend, half.left, small.matching.p2)
         return Evidence(volume, (half.left_colors, half.right_colors), (same, same), small, sizes.coarse)
@@ -188,7 +190,8 @@ def gather_evidence(
         views = pair.left_colors, pair.right_colors
     fine, sigma = small.fine, pair.variance**0.5
     disparities, scale = small.matching.disparities, choose_census_scale(pair.variance, fine)
-    volume = build_fine_volume(backend, views, scale, disparities, fine, report)
+    done = partial(_report_part, report, 1, volumes)
+    volume = build_fine_volume(backend, views, scale, disparities, fine, done)
     weight, ratio = 1 / (1 + fine.coarse_decay * snr.band_snr), sizes.coarse // sizes.fine
     add_coarse_volume(backend, volume, disparities, coarse, coarse_disparities, ratio, weight)
     contrast = max(fine.edge_contrast, fine.edge_noise * sigma)
@@ -220,15 +223,15 @@ def describe_views(
     fields = []
     for k, size in enumerate(sizes):
         one = replace(settings.junctions, patch_size=size)
-        done = partial(_report_fit, report, k, len(sizes))
+        done = partial(_report_part, report, k, len(sizes))
         fields.append(fit_fields(backend, images, one, done))
     views = list(zip(*fields, strict=True))
     colors = [_mean([field.color_map for field in view]) for view in views]
     return colors, [_mean([field.boundary_map for field in view]) for view in views]
 
 
-def _report_fit(report: Share, fit: int, fits: int, share: float) -> None:
-    report((fit + share) / fits)
+def _report_part(report: Share, part: int, parts: int, share: float) -> None:
+    report((part + share) / parts)
 
 
 def _mean(maps: Sequence[Array]) -> Array:
