@@ -233,7 +233,8 @@ def test_swapped_views_get_a_warning_and_the_button_swaps_them(page: Any, tmp_pa
     page.wait_for_function("/Left: b.png.*Right: a.png/s.test(document.querySelector('#views').textContent)")
     page.click("#match")
     # The first result is shown until the second is there.
-    page.wait_for_function("document.querySelector('#status .sc-done') && !document.querySelector('#status .sc-warning')")
+    gone = "document.querySelector('#status .sc-done') && !document.querySelector('#status .sc-warning')"
+    page.wait_for_function(gone)
 
 
 def test_an_image_with_opaque_alpha_is_taken(page: Any, tmp_path: Path) -> None:
