@@ -205,7 +205,7 @@ def test_the_command_estimates_or_takes_the_levels_and_says_so(pair: tuple[np.nd
 def test_the_page_warns_of_a_dark_pair_and_matches_it(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
     visitor = Session(tmp_path)
     for side, view in zip(("left", "right"), pair, strict=True):
-        visitor.views[side] = View(f"{side}.png", np.round(view * 4095).astype(np.uint16))
+        visitor.pair.views[side] = View(f"{side}.png", np.round(view * 4095).astype(np.uint16))
 
     found = inputs.prepare_pair(visitor, Request(OWN, photons=None), Limits())
 
