@@ -210,4 +210,4 @@ def test_the_page_warns_of_a_dark_pair_and_matches_it(pair: tuple[np.ndarray, ..
     found = inputs.prepare_pair(visitor, Request(OWN, photons=None), Limits())
 
     assert any("of the range of their format" in each for each in found.warnings)
-    assert found.left.max() > 0.9
+    assert found.frames[0][0].max() > 0.9
