@@ -199,6 +199,9 @@ def kill_command(number: int, only: str, *arguments: object) -> int:
     return subprocess.run(code, check=False, capture_output=True, env=os.environ | {"ONLY": only}).returncode
 
 
+DEPTH_FILES = {"depth.pfm", "depth.png", "depth_uncertainty.pfm"}
+
+
 def test_match_killed_while_saving_leaves_all_old_or_all_new(tmp_path: Path) -> None:
     write_pair(tmp_path)
     out, first = tmp_path / "out", tmp_path / "first"
@@ -215,14 +218,14 @@ def test_match_killed_while_saving_leaves_all_old_or_all_new(tmp_path: Path) -> 
         assert code == -signal.SIGKILL
         found = shown(out)
         if found != old:  # all of the new set: no depth without a calibration, and one search range in every file
-            assert set(found) == set(old) - {"depth.pfm", "depth_uncertainty.pfm"}
+            assert set(found) == set(old) - DEPTH_FILES
             assert Match.load(out).settings.matching.max_disparity == 24
             assert all(found[name] != old[name] for name in ("disparity_all.pfm", "match.npz", "report.json"))
         outcomes.append("earlier" if found == old else "new")
         assert said(out) in (None, outcomes[-1])
     assert set(outcomes) == {"earlier", "new"}
     succeed(*views, "-o", out, *FAST, "--overwrite")
-    assert set(os.listdir(out)) == set(old) - {"depth.pfm", "depth_uncertainty.pfm"}
+    assert set(os.listdir(out)) == set(old) - DEPTH_FILES
     assert Match.load(out).settings.matching.max_disparity == 16
 
 
