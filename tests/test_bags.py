@@ -33,11 +33,11 @@ def views(path: Path) -> tuple[Path, Path]:
     return Path(f"{path}:{LEFT}"), Path(f"{path}:{RIGHT}")
 
 
-@pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize("suffix", FORMATS)
+# SQLite has no compression of its own.
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [*((each, False) for each in FORMATS), *((each, True) for each in FORMATS if each != "db3")]
+)
 def test_frames_come_out_as_they_were_recorded(tmp_path: Path, suffix: str, compress: bool) -> None:
-    if compress and suffix == "db3":
-        pytest.skip("sqlite3 has no compression of its own")
     left, right = frames(3, 0), frames(3, 1)
     path = write_bag(tmp_path / f"drive.{suffix}", (left, right), compress=compress)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -85,11 +86,10 @@ def match_burst(
     >>> float(result.frames.max())
     4.0
     """
-    for result in refine_burst(  # noqa: B007  the last of them is the answer
+    answers = refine_burst(
         left, right, preset, device, reference=reference, calibration=calibration, progress=progress, **overrides
-    ):
-        pass
-    return result
+    )
+    return deque(answers, maxlen=1).pop()  # only the last is kept
 
 
 def refine_burst(
