@@ -5,19 +5,7 @@ import numpy as np
 import panels
 
 import scotopic
-from scotopic import Reason
-
-COLORS = {
-    Reason.OK: (240, 240, 240),
-    Reason.NO_STRUCTURE: (60, 66, 80),
-    Reason.LEFT_RIGHT: (225, 87, 89),
-    Reason.OUT_OF_VIEW: (78, 140, 200),
-    Reason.NO_STRUCTURE_RIGHT: (160, 110, 200),
-    Reason.AMBIGUOUS: (237, 180, 60),
-    Reason.OCCLUDED: (150, 90, 160),
-    Reason.SATURATED: (250, 240, 190),
-    Reason.MASKED: (120, 120, 120),
-}
+from scotopic.preview import REASON_COLORS
 
 out = panels.folder(__doc__)
 scene = scotopic.render_scene(320, 208)
@@ -27,11 +15,11 @@ low, high = scene.disparity_left.min() - 2, scene.disparity_left.max() + 1
 for preset in ("fast", "best"):
     result = scotopic.match(left, right, preset=preset, max_disparity=48)
     reasons, legend = np.zeros((*result.reason.shape, 3), np.uint8), []
-    for reason, color in COLORS.items():
+    for reason, color in REASON_COLORS.items():
         here = result.reason == reason
         reasons[here] = color
         if here.any():
-            bright = tuple(max(part, 140) for part in color)  # bright enough to read
+            bright = tuple(part * 210 // max(color) for part in color)  # bright enough to read
             legend.append((f"{reason.name} {100 * here.mean():.1f} %", bright))
     disparities = [
         ("Disparity", panels.colored(result.disparity, low, high)),
