@@ -10,7 +10,7 @@ from devices import describe_cuda
 
 # What scotopic needs but its GPU path does not: a machine may have torch, triton and numpy alone. There, modules of
 # tests that import one of these are skipped as a whole, so that the others can run.
-_NOT_ON_THE_GPU = re.compile(r"No module named '(numba|cv2|rich|typer)[.']")
+_NOT_ON_THE_GPU = re.compile(r"No module named '(av|cv2|numba|rich|typer)[.']")
 
 
 def pytest_report_header() -> str:

@@ -345,8 +345,8 @@ class TestSettings:
     def test_patches_are_whole_binned_pixels_and_no_smaller_than_the_stride(
         self, patch_size: int, stride: int, sizes: list[int]
     ) -> None:
-        settings = make_settings("best", patch_size=patch_size, stride=stride)
-        once = make_settings("best", patch_size=patch_size, stride=stride, fits=1)
+        settings = make_settings("best", patch_size=patch_size, stride=stride, fits=4)
+        once = make_settings("best", patch_size=patch_size, stride=stride)
         assert isinstance(settings, EvidenceMatchingSettings)
         assert isinstance(once, EvidenceMatchingSettings)
 

@@ -156,12 +156,11 @@ class NoiseSettings(Part):
 class DescriptionSettings(Part):
     """How many fields of junctions describe each view (:mod:`scotopic.pipelines.evidence_matching`).
 
-    The mean of several color maps is closer to the clean image than any of them. One fit uses ``patch_size`` itself.
+    One fit uses ``patch_size`` itself. The mean of several color maps is a little closer to the clean image, but what is
+    matched is filtered afterwards, and then there is no difference left (docs/performance.md).
     """
 
-    fits: int = setting(
-        4, "how often junctions are fitted in the dark, with patches of different sizes", low=1, high=64, public=True
-    )
+    fits: int = setting(1, "how often junctions are fitted, with patches of different sizes", 1, 64, public=True)
     smallest_patch: float = setting(0.5, "smallest patch, as a fraction of patch_size")
     largest_patch: float = setting(1.1, "largest patch, as a fraction of patch_size")
 
@@ -376,11 +375,14 @@ _FEW_STEPS = JunctionSettings(
     binning=2,
 )
 
+# What best makes of junctions depends little on how they were fitted: smaller patches, fewer steps and candidates do.
+_FEWER_STEPS = dataclasses.replace(_FEW_STEPS, patch_size=32, refine_steps=40, candidates=15)
+
 PRESETS: dict[str, Settings] = {
     "paper": JunctionMatchingSettings("paper"),
     "fast": JunctionMatchingSettings("fast", _FEW_STEPS),
     # P1 = 1.625 and P2 = 32.5 in units of the volume's spread, in steps of 1/32 of it.
-    "best": EvidenceMatchingSettings("best", _FEW_STEPS, MatchingSettings(p1=52, p2=1040, min_confidence=0.5)),
+    "best": EvidenceMatchingSettings("best", _FEWER_STEPS, MatchingSettings(p1=52, p2=1040, min_confidence=0.5)),
 }
 
 #: Names of settings in earlier versions.

@@ -49,7 +49,7 @@ from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, unifo
 from scotopic.stages.surfaces import SPACING, fit_planes
 
 NOISE = Stage("noise", "estimate the pair's noise and stabilize its variance")
-JUNCTIONS = Stage("junctions", "describe each view by coarse structure, with patches of several sizes", 65)
+JUNCTIONS = Stage("junctions", "describe each view by coarse structure that survives noise", 40)
 EVIDENCE = Stage(
     "evidence", "what speaks for each disparity of each pixel, at a size where there is something to see", 25
 )
@@ -83,7 +83,7 @@ def match_evidence(
         snr = estimate_snr(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
-        colors, boundaries = describe_views(backend, stabilized, noise, settings, snr, given, report)
+        colors, boundaries = describe_views(backend, stabilized, noise, settings, given, report)
 
     with clock.stage(EVIDENCE) as report:
         pair = Pair(stabilized[0], stabilized[1], colors[0], colors[1], noise.variance)
@@ -207,7 +207,6 @@ def describe_views(
     images: Sequence[Array],
     noise: NoiseModel,
     settings: EvidenceMatchingSettings,
-    snr: SnrEstimate,
     given: Sequence[Junctions[Array]] | None,
     report: Share,
 ) -> tuple[list[Array], list[Array]]:
@@ -216,10 +215,7 @@ def describe_views(
         channels = images[0].shape[2]
         colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
         return colors, [field.boundary_map for field in given]
-    # The better the light, the less junctions add to what the images say, and the fewer fits do.
-    most = 1 if snr.has_clear_pixels else 2 if snr.has_detail else settings.description.fits
-    description = replace(settings.description, fits=min(settings.description.fits, most))
-    sizes = description.patch_sizes(settings.junctions)
+    sizes = settings.description.patch_sizes(settings.junctions)
     fields = []
     for k, size in enumerate(sizes):
         one = replace(settings.junctions, patch_size=size)

@@ -17,7 +17,6 @@ from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
 
 _BLOCK = 128
-_PATCHES = 16  #: that one program compares with the patches around them
 
 
 class CudaEvidence(CudaImages):
@@ -132,9 +131,12 @@ def _find_groups(pilot: Tensor, rows: int, columns: int, tables: PatchFilter) ->
     side = 2 * tables.reach + 1
     distances = torch.empty((rows * columns, side * side), dtype=torch.float32, device=pilot.device)
     groups = torch.empty((rows * columns, tables.count), dtype=torch.int32, device=pilot.device)
-    kernels.patch_distances[(triton.cdiv(columns, _PATCHES), rows, side)](
+    pixels = max(64, triton.next_power_of_2(tables.size))
+    stretch = (pixels - tables.size) // tables.stride + 1
+    kernels.patch_distances[(triton.cdiv(columns, stretch), rows, side)](
         pilot, distances, height, width, columns, channels, tables.reach, SIZE=tables.size, EVERY=tables.stride,
-        BLOCK=_PATCHES,
+        SHIFTS=max(16, triton.next_power_of_2(side)), PIXELS=pixels,
+        PATCHES=max(16, triton.next_power_of_2(stretch)), num_warps=4,
     )  # fmt: skip
     kernels.nearest_patches[(rows * columns,)](
         distances, groups, width, columns, tables.reach, SIZE=tables.size, EVERY=tables.stride, COUNT=tables.count,

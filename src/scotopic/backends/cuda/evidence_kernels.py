@@ -79,36 +79,45 @@ def fit_planes(
 @triton.jit(do_not_specialize=["height", "width", "columns", "channels", "reach"])
 def patch_distances(
     pilot, apart, height, width, columns, channels, reach,
-    SIZE: tl.constexpr, EVERY: tl.constexpr, BLOCK: tl.constexpr,
+    SIZE: tl.constexpr, EVERY: tl.constexpr, SHIFTS: tl.constexpr, PIXELS: tl.constexpr, PATCHES: tl.constexpr,
 ):  # fmt: skip
-    """Squared differences of each patch and those around it: one program per block of a row of patches and line of
+    """Squared differences of each patch and those around it: one program per stretch of a row of patches and line of
     offsets. Patches beyond the edge are infinitely unlike; a patch itself is nearer than any other.
+
+    A tile is ``SHIFTS`` offsets along the line x ``PIXELS`` columns: differences are summed down the columns, and the
+    columns of each patch by a product with ones and zeros, so that patches that overlap share the differences.
     """
     row, k = tl.program_id(1), tl.program_id(2)
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    exists = column < columns
+    stretch: tl.constexpr = (PIXELS - SIZE) // EVERY + 1  # patches that lie in the tile as a whole
+    first = tl.program_id(0) * stretch
     side = 2 * reach + 1
-    top, left = row * EVERY, tl.minimum(column, columns - 1) * EVERY
-    # As a vector: the interpreter's "and" of a vector and a single truth value is not one of truth values.
-    other_top = top + k - reach + tl.zeros((BLOCK,), tl.int32)
-    is_inside = exists & (other_top >= 0) & (other_top + SIZE <= height)
-    pixel = tl.arange(0, SIZE * SIZE)
-    inner = (pixel // SIZE) * width + pixel % SIZE
-    here_at = (top * width + left)[:, None] + inner[None, :]
-    for dx in range(-reach, reach + 1):
-        seen = is_inside & (left + dx >= 0) & (left + dx + SIZE <= width)
-        # Patches that are not there are compared with themselves; what comes out is not used.
-        there_at = tl.where(seen, other_top * width + left + dx, top * width + left)[:, None] + inner[None, :]
-        total = tl.zeros((BLOCK,), tl.float32)
-        for c in range(channels):
-            plane = pilot + c * height.to(tl.int64) * width
-            off = tl.load(plane + here_at) - tl.load(plane + there_at)
-            total += tl.sum(off * off, axis=1)
-        total = tl.where(seen, total, float("inf"))
-        if (k == reach) & (dx == 0):
-            total = tl.zeros((BLOCK,), tl.float32) - 1.0
-        patch = (row * columns + column).to(tl.int64)
-        tl.store(apart + patch * side * side + k * side + dx + reach, total, mask=exists)
+    top, other_top = row * EVERY, row * EVERY + k - reach
+    pixel, shift, patch = tl.arange(0, PIXELS), tl.arange(0, SHIFTS), tl.arange(0, PATCHES)
+    x = first * EVERY + pixel
+    there_x = x[None, :] + shift[:, None] - reach
+    here_x, there_x = tl.minimum(x, width - 1), tl.minimum(tl.maximum(there_x, 0), width - 1)
+    total = tl.zeros((SHIFTS, PIXELS), tl.float32)
+    for c in range(channels):
+        plane = pilot + c * height.to(tl.int64) * width
+        for y in range(SIZE):
+            # Lines that are not there are read from the edge; what comes out is not used.
+            there_y = tl.minimum(tl.maximum(other_top + y, 0), height - 1)
+            here = tl.load(plane + (top + y) * width + here_x)
+            off = tl.load(plane + there_y * width + there_x) - here[None, :]
+            total += off * off
+    begins = patch * EVERY
+    covered = (pixel[:, None] >= begins[None, :]) & (pixel[:, None] < begins[None, :] + SIZE)
+    distance = tl.dot(total, covered.to(tl.float32), input_precision="ieee")
+
+    column = first + patch
+    exists = (patch < stretch) & (column < columns)
+    other_left = (column * EVERY)[None, :] + shift[:, None] - reach
+    seen = (other_left >= 0) & (other_left + SIZE <= width) & ((other_top >= 0) & (other_top + SIZE <= height))
+    distance = tl.where(seen, distance, float("inf"))
+    itself = (shift == reach) & (k == reach)
+    distance = tl.where(itself[:, None], -1.0, distance)
+    at = (row * columns + column).to(tl.int64)[None, :] * side * side + k * side + shift[:, None]
+    tl.store(apart + at, distance, mask=exists[None, :] & (shift < side)[:, None])
 
 
 @triton.jit(do_not_specialize=["width", "columns", "reach"])

@@ -30,7 +30,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 EVIDENCE_ABLATIONS: dict[str, dict[str, Any]] = {
     "no-cross": {"cross_weight": 0.0},
     "no-junctions": {"junction_weight": 0.0, "cross_weight": 0.0},
-    "one-patch-size": {"fits": 1},
+    "four-patch-sizes": {"fits": 4, "patch_size": 40},
     "global-units": {"local_units": False},
     "no-planes": {"plane_rounds": 0},
     "no-groups": {"group_rounds": 0},
@@ -85,7 +85,7 @@ def predict_ours(
     images = as_image(left, "left"), as_image(right, "right")
     settings = PRESETS[preset].junctions
     check_pair(*images, settings.patch_size)
-    # best fits several times, to images that it has transformed
+    # best fits to images that it has transformed
     fits_once = isinstance(PRESETS[preset], JunctionMatchingSettings)
     options = {**overrides, "max_disparity": min(max_disparity, images[0].shape[1])}  # a match cannot leave the image
     seconds = 0.0
