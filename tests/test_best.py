@@ -25,14 +25,13 @@ from scotopic.settings import (
 )
 from scotopic.stages.channels import Pair
 from scotopic.stages.confidence import estimate_deviation
-from scotopic.stages.resolution import shrink_pair
+from scotopic.stages.resolution import adapt_patches, shrink_pair
 
 WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
 FEW: dict[str, Any] = {
     "device": "cpu",
     "patch_size": 24,
     "refine_steps": 0,
-    "fits": 2,
 }  # a quicker fit than the preset's
 
 
@@ -306,7 +305,7 @@ class TestSettings:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"scales": 0}, {"fits": 0}, {"quiet_quantile": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
+        [{"scales": 0}, {"smallest_patch": 2.0}, {"quiet_quantile": 1.5}, {"band_ratio": 1.0}, {"plane_sigma": -1.0},
          {"cross_weight": float("inf")}, {"cost_steps": 2000}, {"max_cells": 0}, {"scales": 9}, {"scales": 1.5},
          {"group_count": 24}, {"group_count": 8}, {"group_count": 128}, {"group_count": 16, "group_reach": 2},
          {"group_reach": 33}, {"group_share": 0.0}, {"surface_passes": -1}, {"confidence_floor": 0.0},
@@ -339,16 +338,36 @@ class TestSettings:
         assert (read.resolution.max_snr, read.score.lr_slack) == (50.0, 0.25)
 
     @pytest.mark.parametrize(
-        ("patch_size", "stride", "sizes"),
-        [(40, 8, [20, 28, 36, 44]), (16, 8, [8, 12, 14, 18]), (8, 8, [8])],  # parts 0.5, 0.7, 0.9 and 1.1
+        ("noise", "snr", "patch_size", "stride"),
+        # With the noise, and with the root of the ratio to it if that is less, down to a quarter.
+        [
+            (0.8, 9, 40, 8),
+            (0.4, 9, 40, 8),
+            (0.2, 9, 20, 4),
+            (0.28, 9, 28, 6),
+            (0, 9, 10, 2),
+            (0, 0.04, 20, 4),
+            (0, 0, 40, 8),
+        ],
     )
-    def test_patches_are_whole_binned_pixels_and_no_smaller_than_the_stride(
-        self, patch_size: int, stride: int, sizes: list[int]
-    ) -> None:
-        settings = make_settings("best", patch_size=patch_size, stride=stride, fits=4)
-        once = make_settings("best", patch_size=patch_size, stride=stride)
+    def test_patches_shrink_with_the_noise(self, noise: float, snr: float, patch_size: int, stride: int) -> None:
+        settings = make_settings(
+            "best", patch_size=40, stride=8, full_patch_noise=0.4, full_patch_snr=0.01, smallest_patch=0.25
+        )
         assert isinstance(settings, EvidenceMatchingSettings)
-        assert isinstance(once, EvidenceMatchingSettings)
 
-        assert settings.description.patch_sizes(settings.junctions) == sizes
-        assert once.description.patch_sizes(once.junctions) == [patch_size]
+        junctions = adapt_patches(settings, noise**2, snr)
+
+        assert (junctions.patch_size, junctions.stride) == (patch_size, stride)
+
+    def test_patches_are_never_too_small_for_a_junction(self) -> None:
+        settings = make_settings("best", patch_size=6, stride=2, smallest_patch=0.01)
+        assert isinstance(settings, EvidenceMatchingSettings)
+
+        junctions = adapt_patches(settings, 0.0, 1e9)
+
+        assert (junctions.patch_size, junctions.stride) == (4, 2)
+
+    def test_settings_that_are_gone_are_left_out_with_a_word(self) -> None:
+        with pytest.warns(DeprecationWarning, match="fits is gone"):
+            assert make_settings("best", fits=4) == make_settings("best")

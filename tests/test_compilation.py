@@ -13,7 +13,7 @@ MATCH_AND_HASH = """
 import hashlib, scotopic
 scene = scotopic.render_scene(width=96, height=64)
 noisy = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=0)
-for preset, options in (("fast", {}), ("best", {"fits": 1, "full_size_snr": 1e9})):  # best at half size, denoised
+for preset, options in (("fast", {}), ("best", {"full_size_snr": 1e9})):  # best at half size, denoised
     result = scotopic.match(*noisy, preset, "cpu", max_disparity=32, **options)
     maps = (result.disparity_all, result.right_disparity, result.confidence, result.left_boundaries, result.left_colors)
     print(hashlib.sha256(b"".join(each.tobytes() for each in maps)).hexdigest())

@@ -80,7 +80,7 @@ def test_a_map_without_any_value_stays_without() -> None:
 def test_a_rendered_room_is_filled_better_than_by_its_mean() -> None:
     scene = scotopic.render_scene(160, 112)
     noisy = scotopic.simulate_pair(scene.left, scene.right, photons=16, read_noise=2, seed=0)
-    found = scotopic.match(*noisy, "best", "cpu", patch_size=24, refine_steps=0, fits=2, max_disparity=20)
+    found = scotopic.match(*noisy, "best", "cpu", patch_size=24, refine_steps=0, max_disparity=20)
 
     error = np.abs(found.filled - scene.disparity_left)
 
@@ -239,8 +239,6 @@ class TestFiles:
             "16",
             "--set",
             "patch_size=16",
-            "--set",
-            "fits=1",
             "--device",
             "cpu",
             "--quiet",

@@ -394,7 +394,7 @@ def square_before_a_wall() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 def match_square(**overrides: Any) -> Match:
     left, right, _, _ = square_before_a_wall()
     # Nothing is kept, so that every pixel has its reason.
-    return scotopic.match(left, right, "best", **FEW, fits=1, min_confidence=1.0, **overrides)
+    return scotopic.match(left, right, "best", **FEW, min_confidence=1.0, **overrides)
 
 
 @pytest.fixture(scope="module")
@@ -436,7 +436,7 @@ def error_at(photons: float | None, left: np.ndarray, right: np.ndarray, truth: 
     pair = left, right
     if photons is not None:
         pair = scotopic.simulate_pair(left, right, photons=photons, read_noise=2, seed=0)
-    return float(np.abs(scotopic.match(*pair, "best", **FEW, fits=2).disparity_all - truth).mean())
+    return float(np.abs(scotopic.match(*pair, "best", **FEW).disparity_all - truth).mean())
 
 
 @pytest.mark.parametrize("scene", ["room", "square"])
@@ -458,7 +458,7 @@ def test_images_that_are_shrunk_again_and_again_still_give_disparities(photons: 
     if photons is not None:
         pair = scotopic.simulate_pair(*pair, photons=photons, read_noise=2, seed=0)
 
-    found = scotopic.match(*pair, "best", **FEW, fits=1, max_cells=WIDTH * HEIGHT * LARGEST // factor**3)
+    found = scotopic.match(*pair, "best", **FEW, max_cells=WIDTH * HEIGHT * LARGEST // factor**3)
 
     assert np.isfinite(found.disparity_all).all()
     # Disparities run from 2.5 to 19 px: none is off by half of that on the average.

@@ -19,7 +19,7 @@ from scotopic.streams import refine_burst
 
 SCENE = MovingScene()
 PHOTONS = 32.0
-QUICK = {"max_disparity": 28, "fits": 1}
+QUICK = {"max_disparity": 28}
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 

@@ -14,7 +14,7 @@ from scotopic.stages.junctions.fit import Junctions
 
 QUICK = {"patch_size": 16, "stride": 4, "candidates": 7, "refine_steps": 4, "search_every": 2, "binning": 1}
 # One fit, to the images as they are: the same that is given.
-ALIKE: dict[str, dict[str, Any]] = {"fast": {}, "best": {"fits": 1, "stabilize_above": 1e9}}
+ALIKE: dict[str, dict[str, Any]] = {"fast": {}, "best": {"full_patch_noise": 0, "stabilize_above": 1e9}}
 
 Pair = tuple[np.ndarray, np.ndarray]
 Fields = tuple[Junctions, Junctions]

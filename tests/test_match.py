@@ -280,7 +280,7 @@ def test_auto_is_the_cpu_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert_same_match(scotopic.match(*pair, **{**QUICK, "device": "auto"}), scotopic.match(*pair, **QUICK))
 
 
-@pytest.mark.parametrize("chosen", [QUICK, {**QUICK, "preset": "best", "fits": 1}], ids=["paper", "best"])
+@pytest.mark.parametrize("chosen", [QUICK, {**QUICK, "preset": "best"}], ids=["paper", "best"])
 def test_the_settings_of_a_result_give_the_same_result_again(chosen: dict[str, Any]) -> None:
     pair = shifted_pair(6)
     first = scotopic.match(*pair, **chosen)
@@ -333,7 +333,7 @@ def test_the_result_names_the_settings_that_were_used() -> None:
     assert used.matching.max_disparity == 96  # 128 would be wider than the image
 
 
-@pytest.mark.parametrize("chosen", [QUICK, {**QUICK, "preset": "best", "fits": 1}], ids=["paper", "best"])
+@pytest.mark.parametrize("chosen", [QUICK, {**QUICK, "preset": "best"}], ids=["paper", "best"])
 def test_each_stage_is_reported_from_its_beginning_to_its_end_and_timed(chosen: dict[str, Any]) -> None:
     heard: list[tuple[str, float]] = []
 

@@ -137,7 +137,7 @@ BAD_SETTINGS: dict[str, tuple[list[str], str]] = {
     "unknown preset": (["--preset", "nice"], "'nice'.*paper, fast, best"),
     "unknown setting": (["--set", "color=3"], "'color'"),
     "name of a parameter that is no setting": (["--set", "preset=fast"], "'preset'"),
-    "setting of another preset": (["--preset", "fast", "--set", "fits=1"], "'fits'"),
+    "setting of another preset": (["--preset", "fast", "--set", "max_cells=9"], "'max_cells'"),
     "not a number": (["--set", "p1=many"], "p1.*whole number.*'many'"),
     "not a whole number": (["--set", "p1=1.5"], "p1.*whole number.*'1.5'"),
     "no value": (["--set", "p1"], "--set 'p1'.*KEY=VALUE, such as --set p1=30"),

@@ -108,7 +108,7 @@ FEW = {
     "plane_rounds": 1,
 }  # fmt: skip
 ONE_STEP = {
-    "patch_size": 8, "stride": 8, "binning": 1, "candidates": 5, "search_steps": 0, "refine_steps": 1, "fits": 1
+    "patch_size": 8, "stride": 8, "binning": 1, "candidates": 5, "search_steps": 0, "refine_steps": 1
 }  # fmt: skip
 
 

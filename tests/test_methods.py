@@ -142,7 +142,7 @@ def test_every_preset_and_each_ablation_has_a_spec() -> None:
         pixels = (
             "+no-cross",
             "+no-junctions",
-            "+four-patch-sizes",
+            "+one-patch-size",
             "+global-units",
             "+no-planes",
             "+no-groups",

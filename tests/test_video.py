@@ -196,13 +196,11 @@ def test_gray_frames_of_16_bits_keep_all_their_bits(tmp_path: Path) -> None:
 
 
 def test_any_setting_of_best_the_default_can_be_given(source: Path, tmp_path: Path) -> None:
-    command_line.succeed(
-        *("video", source / "left", source / "right", "-o", tmp_path, "--count", 1, *SET, "--set", "fits=1")
-    )
+    command_line.succeed(*("video", source / "left", source / "right", "-o", tmp_path, "--count", 1, *SET))
 
-    settings = scotopic.make_settings("best", max_disparity=16, patch_size=24, refine_steps=4, fits=1)
+    settings = scotopic.make_settings("best", max_disparity=16, patch_size=24, refine_steps=4)
     views = source / "left" / NAMES[0], source / "right" / NAMES[0]
-    expected = scotopic.match(*views, device="cpu", max_disparity=16, patch_size=24, refine_steps=4, fits=1)
+    expected = scotopic.match(*views, device="cpu", max_disparity=16, patch_size=24, refine_steps=4)
     assert_maps_of(tmp_path / "frames" / "000000.npz", expected)
     assert report_of(tmp_path)["settings"] == settings.as_dict()
 

@@ -74,7 +74,10 @@ def check_nothing_left(folder: Path) -> None:
         (["left", "right", "--preset", "nice"], "'nice'"),
         (["left", "right", "--set", "patch_size=64"], "'left'.*96 x 63 px.*64 x 64 px"),
         (["left", "right", "--set", "speed=3"], "'speed'"),
-        (["left", "right", "--preset", "fast", "--set", "fits=1"], "'fits'"),  # a setting, but of the preset best
+        (
+            ["left", "right", "--preset", "fast", "--set", "max_cells=9"],
+            "'max_cells'",
+        ),  # a setting, but of the preset best
         (["left", "right", "--device", "tpu"], "'tpu'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

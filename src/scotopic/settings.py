@@ -154,25 +154,11 @@ class NoiseSettings(Part):
 
 @dataclass(frozen=True)
 class DescriptionSettings(Part):
-    """How many fields of junctions describe each view (:mod:`scotopic.pipelines.evidence_matching`).
+    """How large the patches are that junctions are fitted to (:func:`scotopic.stages.resolution.adapt_patches`)."""
 
-    One fit uses ``patch_size`` itself. The mean of several color maps is a little closer to the clean image, but what is
-    matched is filtered afterwards, and then there is no difference left (docs/performance.md).
-    """
-
-    fits: int = setting(1, "how often junctions are fitted, with patches of different sizes", 1, 64, public=True)
-    smallest_patch: float = setting(0.5, "smallest patch, as a fraction of patch_size")
-    largest_patch: float = setting(1.1, "largest patch, as a fraction of patch_size")
-
-    def patch_sizes(self, junctions: JunctionSettings) -> list[int]:
-        """Return the patch sizes of the fits, evenly spaced: whole binned pixels, no smaller than the stride."""
-        if self.fits == 1:
-            return [junctions.patch_size]
-        step = (self.largest_patch - self.smallest_patch) / (self.fits - 1)
-        parts = [self.smallest_patch + k * step for k in range(self.fits)]
-        smallest = max(junctions.stride, 2 * junctions.binning)
-        sizes = {round(part * junctions.patch_size / junctions.binning) * junctions.binning for part in parts}
-        return sorted({max(size, smallest) for size in sizes})
+    full_patch_noise: float = setting(0.44, "noise, white being 1, from which on patches have their full size", low=0)
+    full_patch_snr: float = setting(0.02, "signal-to-noise ratio of the images up to which they do too", low=0)
+    smallest_patch: float = setting(0.42, "smallest patch, as a fraction of patch_size", high=1)
 
 
 @dataclass(frozen=True)
@@ -375,8 +361,8 @@ _FEW_STEPS = JunctionSettings(
     binning=2,
 )
 
-# What best makes of junctions depends little on how they were fitted: smaller patches, fewer steps and candidates do.
-_FEWER_STEPS = dataclasses.replace(_FEW_STEPS, patch_size=32, refine_steps=40, candidates=15)
+# What is matched is filtered after the fit, so that fewer steps and candidates do. docs/performance.md has these too.
+_FEWER_STEPS = dataclasses.replace(_FEW_STEPS, patch_size=28, refine_steps=40, candidates=15)
 
 PRESETS: dict[str, Settings] = {
     "paper": JunctionMatchingSettings("paper"),
@@ -398,8 +384,8 @@ _OLD_NAMES = {
     "agreement_slack": "lr_slack",
 }
 
-#: Settings of earlier versions that are constants of the calibration now.
-_DROPPED = ("confidence_power", "confidence_top", "confidence_middle", "confidence_slope")
+#: Settings of earlier versions that are gone. Most are constants of the calibration now; and junctions are fitted once.
+_DROPPED = ("confidence_power", "confidence_top", "confidence_middle", "confidence_slope", "fits", "largest_patch")
 
 
 def current_name(name: str) -> str:
@@ -476,6 +462,9 @@ def replace_by_name(settings: Settings, overrides: dict[str, Any]) -> Settings:
         name = current_name(given)
         if name != given:
             warnings.warn(f"The setting {given} is now called {name}.", DeprecationWarning, stacklevel=4)
+        if name in _DROPPED and isinstance(settings, EvidenceMatchingSettings):
+            warnings.warn(f"The setting {name} is gone, and has no effect.", DeprecationWarning, stacklevel=4)
+            continue
         if name not in homes:
             raise SettingsError(_unknown(name, settings))
         part = getattr(settings, homes[name])

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.backends.device import is_on_gpu, to_numpy
 from scotopic.depth.calibration import Calibration
 from scotopic.errors import InputError
 from scotopic.io import as_image
@@ -91,6 +92,8 @@ class PairCheck:
 
 def is_same_image(left: Any, right: Any) -> bool:
     """Return whether two arrays or tensors are equal in every pixel, and not of one color."""
+    if is_on_gpu(left) != is_on_gpu(right):
+        left, right = to_numpy(left, right)
     return bool((left == right).all()) and bool((left != left[:1, :1]).any())
 
 

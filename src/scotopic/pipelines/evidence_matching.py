@@ -15,7 +15,7 @@ from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, Stage, Stopwatch
 from scotopic.result import Match
-from scotopic.settings import EvidenceMatchingSettings
+from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
 from scotopic.stages.confidence import (
@@ -35,6 +35,7 @@ from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
     SnrEstimate,
+    adapt_patches,
     adapt_to_fine,
     adapt_to_quietest,
     choose_sizes,
@@ -83,7 +84,8 @@ def match_evidence(
         snr = estimate_snr(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
-        colors, boundaries = describe_views(backend, stabilized, noise, settings, given, report)
+        patches = adapt_patches(settings, noise.variance, snr.image_snr)
+        colors, boundaries = describe_views(backend, stabilized, noise, patches, given, report)
 
     with clock.stage(EVIDENCE) as report:
         pair = Pair(stabilized[0], stabilized[1], colors[0], colors[1], noise.variance)
@@ -206,33 +208,18 @@ def describe_views(
     backend: Backend[Array],
     images: Sequence[Array],
     noise: NoiseModel,
-    settings: EvidenceMatchingSettings,
+    settings: JunctionSettings,
     given: Sequence[Junctions[Array]] | None,
     report: Share,
 ) -> tuple[list[Array], list[Array]]:
-    """Return the color and boundary maps of both views: means over the patch sizes, or those of given junctions."""
+    """Return the color and boundary maps of both views, fitted here or those of given junctions."""
     if given is not None:
         channels = images[0].shape[2]
         colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
         return colors, [field.boundary_map for field in given]
-    sizes = settings.description.patch_sizes(settings.junctions)
-    fields = []
-    for k, size in enumerate(sizes):
-        one = replace(settings.junctions, patch_size=size)
-        done = partial(_report_part, report, k, len(sizes))
-        fields.append(fit_fields(backend, images, one, done))
-    views = list(zip(*fields, strict=True))
-    colors = [_mean([field.color_map for field in view]) for view in views]
-    return colors, [_mean([field.boundary_map for field in view]) for view in views]
+    fields = fit_fields(backend, images, settings, report)
+    return [field.color_map for field in fields], [field.boundary_map for field in fields]
 
 
 def _report_part(report: Share, part: int, parts: int, share: float) -> None:
     report((part + share) / parts)
-
-
-def _mean(maps: Sequence[Array]) -> Array:
-    total = maps[0]
-    for each in maps[1:]:
-        total = total + each
-    mean: Array = total / len(maps)
-    return mean

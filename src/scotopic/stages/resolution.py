@@ -1,4 +1,4 @@
-"""At which sizes a pair is matched, and how windows and penalties adapt to its signal-to-noise ratio.
+"""At which sizes a pair is matched, and how patches, windows and penalties adapt to its signal-to-noise ratio.
 
 In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. In good
 light fine evidence at full size is added (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are measured.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
-from scotopic.settings import EvidenceMatchingSettings
+from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.channels import (
     Pair,
     band,
@@ -182,6 +182,22 @@ def adapt_to_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSetting
         score=replace(settings.score, confidence_reach=fine.fine_reach),
         surfaces=replace(settings.surfaces, plane_tau=fine.fine_tau),
     )
+
+
+def adapt_patches(settings: EvidenceMatchingSettings, variance: float, image_snr: float) -> JunctionSettings:
+    """Return the settings of the junctions with patches that suit this noise, in whole binned pixels.
+
+    Sides that fall with the standard deviation leave the same noise in the mean of a patch. But where there is next to
+    nothing to see, small patches would see it in the noise. Patches overlap as before.
+    """
+    junctions, description = settings.junctions, settings.description
+    by_noise = variance**0.5 / description.full_patch_noise if description.full_patch_noise else 1.0
+    by_snr = (description.full_patch_snr / image_snr) ** 0.5 if image_snr else 1.0
+    share = min(max(by_noise, by_snr, description.smallest_patch), 1.0)
+    binning = junctions.binning
+    size = max(round(share * junctions.patch_size / binning), min(2, junctions.patch_size // binning)) * binning
+    stride = max(round(junctions.stride * size / (junctions.patch_size * binning)), 1) * binning
+    return replace(junctions, patch_size=size, stride=stride)
 
 
 def relax_for_snr(settings: EvidenceMatchingSettings, snr: float) -> EvidenceMatchingSettings:

@@ -4,7 +4,7 @@
 spec                         what it is
 ===========================  ========================================================================================
 ``scotopic:PRESET``          ours; ``+fixed-p2``, ``+non-symmetric`` and ``+mask-right`` after it switch to an ablation;
-                             after ``best``: ``+no-cross``, ``+no-junctions``, ``+four-patch-sizes``, ``+global-units``,
+                             after ``best``: ``+no-cross``, ``+no-junctions``, ``+one-patch-size``, ``+global-units``,
                              ``+no-planes``, ``+no-groups``, ``+no-surfaces``
 ``opencv:sgbm|bm``           OpenCV's semi-global and block matching on the noisy pair
 ``nlm|tv|wavelet+sgbm``      a denoiser on both views, then SGBM

@@ -30,7 +30,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 EVIDENCE_ABLATIONS: dict[str, dict[str, Any]] = {
     "no-cross": {"cross_weight": 0.0},
     "no-junctions": {"junction_weight": 0.0, "cross_weight": 0.0},
-    "four-patch-sizes": {"fits": 4, "patch_size": 40},
+    "one-patch-size": {"full_patch_noise": 0.0},
     "global-units": {"local_units": False},
     "no-planes": {"plane_rounds": 0},
     "no-groups": {"group_rounds": 0},
