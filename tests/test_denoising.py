@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import assert_maps_agree
-from devices import CPU, on_devices
+from devices import CPU, CUDA, on_devices
 from kernel_calls import fetch, on
 
 from scotopic.settings import ChannelSettings, DenoisingSettings
@@ -85,13 +85,26 @@ def test_the_most_similar_patches_are_found(device: str, size: int, stride: int)
 
         found = make_find_groups(size)(planes, tops, lefts, tables.count, tables.reach)
     else:
-        from scotopic.backends.cuda.evidence import _find_groups
+        from scotopic.backends.cuda.evidence import find_groups
 
-        found = fetch(_find_groups(on(device).place(planes), len(tops), len(lefts), tables))
+        found = fetch(find_groups(on(device).place(pilot), tables)[0])
 
     corners = reference_groups(pilot.astype(np.float64), tables)
     expected = corners[..., 0] * (shape[1] - size + 1) + corners[..., 1]
     np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("device", [CUDA])
+def test_rows_searched_some_at_a_time_find_what_rows_searched_at_once_find(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scotopic.backends.cuda.evidence import find_groups
+
+    pilot, tables = on(device).place(noisy(stripes(11, 10), 0.03)), patch_filter(4, 1, 4, 2)
+
+    at_once = fetch(find_groups(pilot, tables)[0])
+    monkeypatch.setattr("scotopic.backends.cuda.evidence.BAND_CELLS", 2 * 4 * 9)  # two rows, of four patches each
+    np.testing.assert_array_equal(fetch(find_groups(pilot, tables)[0]), at_once)
 
 
 @on_the_cpu

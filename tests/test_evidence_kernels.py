@@ -218,24 +218,6 @@ def test_the_right_view_sees_the_left_volume_sheared(device: str) -> None:
     np.testing.assert_array_equal(found[0], [(0, b - a) for a, b in pairs])
 
 
-@pytest.mark.parametrize("device", [CUDA])
-def test_rows_quantized_some_at_a_time_are_the_rows_quantized_at_once(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    volume = random(0).normal(0, 3, (5, 7, 11)).astype(np.float32)
-    start = random(1).integers(-3, 3, (7, 11)).astype(np.float32)
-
-    def quantized() -> list[np.ndarray]:
-        there = on(device)
-        sheared = [there.quantize_costs(volume, 0.1, MAX_COST, first) for first in (None, 2)]
-        return [*sheared, there.quantize_costs_along(volume, 0.1, MAX_COST, start)]
-
-    at_once = quantized()
-    monkeypatch.setattr("scotopic.backends.cuda.evidence.BAND_CELLS", 2 * 5 * 11)  # two rows of seven
-    for found, expected in zip(quantized(), at_once, strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
 # Planes
 
 

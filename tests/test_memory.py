@@ -125,7 +125,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         def __getitem__(self, _: object) -> Any:
             return lambda *arguments, **named: None
 
-    for name in ("junction", "matching", "evidence"):
+    for name in ("junction", "matching", "evidence", "image"):
         module = import_module(f"scotopic.backends.cuda.{name}_kernels")
         for kernel in [key for key, value in vars(module).items() if hasattr(value, "run") and hasattr(value, "fn")]:
             monkeypatch.setattr(module, kernel, Nothing())
@@ -138,7 +138,6 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     for module_name in ("scotopic.pipelines.memory", "scotopic.backends.cuda.evidence"):
         monkeypatch.setattr(f"{module_name}.BAND_CELLS", 2**12)
     monkeypatch.setattr("scotopic.backends.cuda.matching.PAINTED_BYTES", 2**18)
-    import_module("scotopic.backends.cuda.images")._blur_matrix.cache_clear()
 
 
 @pytest.mark.parametrize("device", [CUDA])

@@ -15,4 +15,4 @@ INVALID_COST = -1.0  #: marks a cell with too few partners, before scaling (cost
 MAX_COST = 32767  #: int16's largest; a cost this far above the lowest is hopeless, and how hopeless does not matter
 
 PAINTED_BYTES = 64 * 2**20  #: of painted patches on a GPU at a time: enough to fill it with work
-BAND_CELLS = 2**22  #: cells of a volume that a GPU quantizes at a time: bounds the memory of what lies between
+BAND_CELLS = 2**25  #: distances between patches that a GPU holds at a time: bounds the memory

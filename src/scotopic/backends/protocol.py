@@ -82,6 +82,9 @@ class Backend(Protocol[Array]):
     def resize_linear(self, values: Array, factor: int) -> Array:
         """Enlarge a map by a whole factor, linearly between pixel centers."""
 
+    def window_range(self, values: Array, reach: int) -> tuple[Array, Array]:
+        """Return the smallest and the largest value of a map within ``reach`` rows and columns of each pixel."""
+
     def quantile(self, values: Array, q: float) -> float:
         """Return a quantile, interpolated linearly."""
 
@@ -161,6 +164,17 @@ class Backend(Protocol[Array]):
 
         The unit is one step of the features; beyond the edge of the other view its last column is repeated.
         """
+
+    def census(self, gray: Array, radius: int, scale: float, steps: int) -> Array:
+        """Return ``steps tanh(difference / scale)`` of each pixel to those around it, rounded, ``(K, H, W)`` int8.
+
+        The neighbors are those of a square in the order of reading, its middle left out; edges are repeated.
+        """
+
+    def add_enlarged(
+        self, volume: Array, disparities: range, coarse: Array, coarse_disparities: range, factor: int, weight: float
+    ) -> None:
+        """Add ``weight`` times a volume whose pixels are ``factor`` times as large, linearly between its cells."""
 
     def volume_spread(self, volume: Array) -> float:
         """Return the mean over pixels of the standard deviation over disparity."""

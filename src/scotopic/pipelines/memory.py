@@ -11,8 +11,6 @@ from scotopic.stages.census import census_offsets
 from scotopic.stages.denoising import SIZE, STRIDE
 
 SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
-BLURS = 20  # of different widths, at the size of the volume and below
-FULL_SIZE_BLURS = 5  # with which the light is measured and white places are found
 RESERVE = 0.9  # share of the free memory to plan with: allocators round up
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -65,32 +63,29 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     # features of both views. They are stacked from as many maps again; later the volume is blurred, with two copies.
     kinds = settings.channels.scales + 4
     features = 4 * coarse_pixels * kinds * (4 * channels + 5)
-    building = features + max(4 * coarse_pixels * kinds * (channels + 3), 12 * coarse_cells)
-    # A byte for each neighbor of a pixel in both views. Those of the second view are stacked from as many again, of the
-    # gray image shifted by rows; later the volume is blurred, with two copies.
-    neighbors = len(census_offsets())
-    comparing = coarse + max(fine_pixels * (3 * neighbors + 64), 2 * neighbors * fine_pixels + 12 * cells)
-    # Volume, integer costs and their sums, P2 of both views, and the band of rows that is being quantized (an index of
-    # 8 bytes, twice, and three float32).
-    solving = 14 * cells + 8 * fine_pixels + 28 * BAND_CELLS
+    building = features + max(4 * coarse_pixels * kinds * (channels + 3), 8 * coarse_cells)
+    # A byte for each neighbor of a pixel in both views; later the volume is blurred, with a copy.
+    comparing = coarse + 2 * len(census_offsets()) * fine_pixels + 8 * cells
+    # Volume, integer costs and their sums; P2 of both views, and what is looked up around each pixel's minimum.
+    solving = 10 * cells + 64 * fine_pixels
     # Where occlusions are filled from: some columns and ranks of 8 bytes for each pixel, beside the maps.
     filling = 128 * fine_pixels
     denoising = max(
-        _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach),
-        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach) + coarse,
+        _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach, settings.denoising.group_count),
+        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, settings.denoising.group_count) + coarse,
     )
-    # As matrices, which are kept: those of the fine size, and those at full size whatever it is.
-    blurs = 4 * (height**2 + width**2) * (BLURS * fine_pixels // pixels + FULL_SIZE_BLURS)
-    return blurs + max(building, comparing, solving, filling, denoising)
+    return max(building, comparing, solving, filling, denoising)
 
 
-def _denoising_bytes(pixels: int, channels: int, reach: int) -> int:
+def _denoising_bytes(pixels: int, channels: int, reach: int, count: int) -> int:
     """Return the bytes of denoising two images.
 
-    Distances of each patch to those around it, and the frequencies of every patch of an image and its pilot, twice;
-    images and pilots, the earlier ones too, along the axes of their colors, and padded.
+    Distances of the patches of some rows to those around them, the groups, and every filtered patch of an image; images
+    and pilots, the earlier ones too, along the axes of their colors.
     """
-    return pixels * (4 * (2 * reach + 1) ** 2 // STRIDE**2 + 4 * 4 * SIZE**2 + 4 * 8 * channels)
+    patches = pixels // STRIDE**2
+    distances = 4 * min(patches * (2 * reach + 1) ** 2, BAND_CELLS)
+    return distances + 4 * patches * (count + (SIZE**2 + 1) * channels) + 4 * 8 * channels * pixels
 
 
 def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:

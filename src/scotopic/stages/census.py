@@ -29,7 +29,6 @@ from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, unheard
 from scotopic.settings import FineSettings
 from scotopic.stages.evidence_volume import measure_spread, reference_blur
-from scotopic.stages.resolution import enlarge
 
 RADIUS = 3  #: of the square of neighbors
 STEPS = 127  #: that 1 is divided into, so that a feature fits into a byte
@@ -43,17 +42,7 @@ def census_offsets(radius: int = RADIUS) -> list[tuple[int, int]]:
 
 def census(backend: Backend[Array], image: Array, scale: float) -> Array:
     """Return the soft census of an image ``(H, W, C)``: ``(K, H, W)`` int8, in steps of 1/127; edges are repeated."""
-    xp = backend.xp
-    gray = xp.mean(image, axis=2)
-    height, width = gray.shape
-    rows, columns = backend.arange(height), backend.arange(width)
-    shifted = {i: xp.take(gray, xp.clip(rows + i, min=0, max=height - 1), axis=0) for i in range(-RADIUS, RADIUS + 1)}
-    features = []
-    for i, j in census_offsets():
-        neighbor = xp.take(shifted[i], xp.clip(columns + j, min=0, max=width - 1), axis=1)
-        bounded = xp.tanh((neighbor - gray) / scale)
-        features.append(xp.astype(xp.floor(bounded * STEPS + 0.5), xp.int8))
-    return xp.stack(features)
+    return backend.census(backend.xp.mean(image, axis=2), RADIUS, scale, STEPS)
 
 
 def choose_census_scale(noise_variance: float, settings: FineSettings) -> float:
@@ -98,16 +87,8 @@ def add_coarse_volume(
     weight
         Of the coarse one in units of its spread.
     """
-    height, width = volume.shape[1:]
     weight /= measure_spread(backend, coarse)
-    for k, d in enumerate(disparities):
-        place = min(max(d / factor - coarse_disparities[0], 0), len(coarse) - 1)
-        below = min(int(place), max(len(coarse) - 2, 0))
-        share = place - below
-        plane = coarse[below] * (weight * (1 - share))
-        if share > 0:
-            plane = plane + coarse[below + 1] * (weight * share)
-        volume[k] += enlarge(backend, plane, factor, (height, width))
+    backend.add_enlarged(volume, disparities, coarse, coarse_disparities, factor, weight)
 
 
 def reference_census_volume(

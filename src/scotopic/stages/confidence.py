@@ -23,7 +23,6 @@ The standard deviation goes with the confidence. Errors are not Gaussian: a disp
 So it is chosen to cover: half of what 95 % of the errors stay below.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -98,23 +97,8 @@ def smooth_score(backend: Backend[Array], weights: Array, settings: ScoreSetting
 
 def measure_jumps(backend: Backend[Array], disparity: Array, reach: int) -> tuple[Array, Array]:
     """Return how far the smallest and the largest disparity within ``reach`` pixels are from each pixel's own."""
-    lowest, highest = (_slide(backend, disparity, reach, pick) for pick in (backend.xp.minimum, backend.xp.maximum))
+    lowest, highest = backend.window_range(disparity, reach)
     return disparity - lowest, highest - disparity
-
-
-def _slide(backend: Backend[Array], values: Array, reach: int, pick: Callable[[Array, Array], Array]) -> Array:
-    """Return the smallest or largest value in a square around each pixel."""
-    for axis, length in enumerate(values.shape):
-        done = 0
-        while done < reach:
-            # Windows side by side: three of them make one that is three times as wide.
-            step = min(2 * done + 1, reach - done)
-            sides = [
-                backend.xp.take(values, backend.xp.clip(backend.arange(length) + way, min=0, max=length - 1), axis=axis)
-                for way in (-step, step)
-            ]
-            values, done = pick(pick(values, sides[0]), sides[1]), done + step
-    return values
 
 
 def calibrate(

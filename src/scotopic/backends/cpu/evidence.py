@@ -63,6 +63,36 @@ class CpuEvidence(CpuImages):
             progress((k + 1) / len(disparities))
         return volume
 
+    def census(self, gray: np.ndarray, radius: int, scale: float, steps: int) -> np.ndarray:
+        height, width = gray.shape
+        padded, reach = np.pad(gray, radius, mode="edge"), range(2 * radius + 1)
+        features = [
+            np.floor(np.tanh((padded[i : i + height, j : j + width] - gray) / np.float32(scale)) * steps + 0.5)
+            for i in reach
+            for j in reach
+            if (i, j) != (radius, radius)
+        ]
+        return np.stack(features, dtype=np.int8, casting="unsafe")
+
+    def add_enlarged(
+        self,
+        volume: np.ndarray,
+        disparities: range,
+        coarse: np.ndarray,
+        coarse_disparities: range,
+        factor: int,
+        weight: float,
+    ) -> None:
+        height, width = volume.shape[1:]
+        for k, d in enumerate(disparities):
+            place = min(max(d / factor - coarse_disparities[0], 0), len(coarse) - 1)
+            below = min(int(place), max(len(coarse) - 2, 0))
+            share = place - below
+            plane = coarse[below] * np.float32(weight * (1 - share))
+            if share > 0:
+                plane += coarse[below + 1] * np.float32(weight * share)
+            volume[k] += self.resize_linear(plane, factor)[:height, :width]
+
     def volume_spread(self, volume: np.ndarray) -> float:
         total = float(kernels.spread_of_rows(volume).sum())
         return total / float(volume.shape[1] * volume.shape[2])

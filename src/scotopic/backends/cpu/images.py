@@ -19,6 +19,10 @@ class CpuImages:
         size = (values.shape[1] * factor, values.shape[0] * factor)
         return np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_LINEAR))
 
+    def window_range(self, values: np.ndarray, reach: int) -> tuple[np.ndarray, np.ndarray]:
+        window = np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)
+        return np.asarray(cv2.erode(values, window)), np.asarray(cv2.dilate(values, window))
+
     def quantile(self, values: np.ndarray, q: float) -> float:
         return float(np.quantile(values, q))
 

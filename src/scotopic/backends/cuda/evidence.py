@@ -1,6 +1,6 @@
 """Evidence on a GPU: launches of ``evidence_kernels.py`` between torch's functions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -9,7 +9,7 @@ import triton
 from torch import Tensor
 
 from scotopic.backends.cuda import evidence_kernels as kernels
-from scotopic.backends.cuda.images import CudaImages, blur_planes
+from scotopic.backends.cuda.images import CudaImages, block_for, blur_planes
 from scotopic.backends.gaussian import cascade_blurs
 from scotopic.backends.protocol import Features, PatchFilter
 from scotopic.constants import BAND_CELLS
@@ -17,38 +17,29 @@ from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
 
 _BLOCK = 128
+_TILE = 32  #: pixels and candidates that are turned round at a time
 
 
 class CudaEvidence(CudaImages):
     """Implements the evidence of :class:`~scotopic.backends.protocol.Backend`."""
 
     def filter_similar_patches(self, image: Tensor, pilot: Tensor, variance: float, tables: PatchFilter) -> Tensor:
-        size, stride, (height, width, channels) = tables.size, tables.stride, image.shape
-        padding = (0, -(width - size) % stride, 0, -(height - size) % stride)
-        noisy, clear = (
-            torch.nn.functional.pad(each.movedim(-1, 0)[None], padding, mode="replicate")[0].contiguous()
-            for each in (image, pilot)
-        )
-        rows, columns = ((length - size) // stride + 1 for length in noisy.shape[1:])
-        groups = _find_groups(clear, rows, columns, tables)
+        image, pilot = image.contiguous(), pilot.contiguous()
+        size, stride, count, (height, width, channels) = tables.size, tables.stride, tables.count, image.shape
+        groups, (rows, columns), across = find_groups(pilot, tables)
         along_patch, along_group, window = _tables_on(tables, image.device)
-        first = torch.empty((rows * columns, size**2), dtype=torch.float32, device=image.device)
-        confidence = torch.empty((rows * columns, 1), dtype=torch.float32, device=image.device)
-        out = torch.empty_like(noisy)
-        for c in range(channels):  # one at a time: the frequencies of all patches are 64 times as large as a plane
-            frequencies = (
-                torch.nn.functional.unfold(each[None, None, c], size)[0].T @ along_patch.T for each in (noisy, clear)
-            )
-            kernels.filter_groups[(rows * columns,)](
-                groups, *frequencies, along_group, first, confidence, variance, COUNT=tables.count, LENGTH=size**2
-            )
-            weight = confidence * window
-            total, weight = (
-                torch.nn.functional.fold(each.T[None], tuple(noisy.shape[1:]), size, stride=stride)[0, 0]
-                for each in ((first @ along_patch) * weight, weight)
-            )
-            out[c] = total / weight
-        return out[:, :height, :width].movedim(0, -1).contiguous()
+        patches = image.new_empty((rows * columns, channels, size**2))
+        quiet, out = image.new_empty((rows * columns, channels)), torch.empty_like(image)
+        kernels.filter_groups[(rows * columns,)](
+            groups, image, pilot, along_patch, along_group, window, patches, quiet, height, width, across, variance,
+            CHANNELS=channels, SIZE=size, COUNT=count,
+        )  # fmt: skip
+        block = block_for(image.numel())
+        kernels.merge_patches[(triton.cdiv(image.numel(), block),)](
+            patches, quiet, window, out, height, width, rows, columns, CHANNELS=channels, SIZE=size, EVERY=stride,
+            BLOCK=block,
+        )  # fmt: skip
+        return out
 
     def build_volume(self, features: Sequence[Features[Tensor]], disparities: range, progress: Share) -> Tensor:
         _, height, width = features[0].left.shape
@@ -58,9 +49,9 @@ class CudaEvidence(CudaImages):
             kernels.add_products[(triton.cdiv(width, _BLOCK), height, len(disparities))](
                 each.left, each.right, volume, each.left.shape[0], height, width, disparities[0], BLOCK=_BLOCK
             )
-            volume = blur_planes(volume, sigma)
+            blur_planes(volume, sigma)
             progress(done / len(features))
-        return volume.contiguous()
+        return volume
 
     def census_volume(self, left: Tensor, right: Tensor, disparities: range, window: float, progress: Share) -> Tensor:
         features, height, width = left.shape
@@ -68,35 +59,37 @@ class CudaEvidence(CudaImages):
         kernels.census_costs[(triton.cdiv(width, _BLOCK), height, len(disparities))](
             left.contiguous(), right.contiguous(), volume, features, height, width, disparities[0], BLOCK=_BLOCK
         )
-        volume = blur_planes(volume, window).contiguous()
+        blur_planes(volume, window)
         progress(1.0)
         return volume
+
+    def census(self, gray: Tensor, radius: int, scale: float, steps: int) -> Tensor:
+        height, width = gray.shape
+        out = torch.empty(((2 * radius + 1) ** 2 - 1, height, width), dtype=torch.int8, device=gray.device)
+        block = block_for(gray.numel())
+        kernels.census[(triton.cdiv(gray.numel(), block),)](
+            gray.contiguous(), out, height, width, radius, 1 / scale, float(steps), BLOCK=block
+        )
+        return out
+
+    def add_enlarged(
+        self, volume: Tensor, disparities: range, coarse: Tensor, coarse_disparities: range, factor: int, weight: float
+    ) -> None:
+        candidates, height, width = volume.shape
+        block = block_for(height * width)
+        kernels.add_enlarged[(triton.cdiv(height * width, block), candidates)](
+            volume, coarse.contiguous(), height, width, disparities[0], *coarse.shape[1:], len(coarse),
+            coarse_disparities[0], factor, weight, BLOCK=block,
+        )  # fmt: skip
 
     def volume_spread(self, volume: Tensor) -> float:
         return float(volume.std(dim=0, correction=0).mean(dtype=torch.float64))
 
     def quantize_costs(self, volume: Tensor, step: float, max_cost: int, shear_from: int | None) -> Tensor:
-        candidates, height, width = volume.shape
-        out = torch.empty((height, width, candidates), dtype=torch.int16, device=volume.device)
-        for rows in _bands(volume):
-            band = volume[:, rows]
-            if shear_from is not None:
-                places = torch.arange(width, device=volume.device) + shear_from
-                places = (places + torch.arange(candidates, device=volume.device)[:, None]).clamp(0, width - 1)
-                band = band.gather(2, places[:, None].expand(band.shape))
-            out[rows] = _in_steps(band, band.amin(dim=0), step, max_cost)
-        return out
+        return _quantize(volume, step, max_cost, volume, shear_from or 0, sheared=shear_from is not None)
 
     def quantize_costs_along(self, volume: Tensor, step: float, max_cost: int, start: Tensor) -> Tensor:
-        candidates, height, width = volume.shape
-        out = torch.empty((height, width, candidates), dtype=torch.int16, device=volume.device)
-        for rows in _bands(volume):
-            band = volume[:, rows]
-            index = start[rows].long() + torch.arange(candidates, device=volume.device)[:, None, None]
-            along = band.gather(0, index.clamp(0, candidates - 1))
-            along = torch.where((index < 0) | (index >= candidates), band.amax(dim=0), along)
-            out[rows] = _in_steps(along, band.amin(dim=0), step, max_cost)
-        return out
+        return _quantize(volume, step, max_cost, start.contiguous(), 0, along=True)
 
     def fit_planes(
         self, disparity: Tensor, weights: Tensor, present: Tensor, planes: PlaneSettings, spacing: int
@@ -111,38 +104,47 @@ class CudaEvidence(CudaImages):
         return fitted
 
 
-def _bands(volume: Tensor) -> Iterator[slice]:
-    """Yield bands of rows: what is computed on the way to integers takes several times the memory of the volume."""
+def _quantize(
+    volume: Tensor, step: float, max_cost: int, start: Tensor, first: int, *, sheared: bool = False, along: bool = False
+) -> Tensor:
     candidates, height, width = volume.shape
-    lines = max(BAND_CELLS // (candidates * width), 1)
-    for top in range(0, height, lines):
-        yield slice(top, min(top + lines, height))
+    out = torch.empty((height, width, candidates), dtype=torch.int16, device=volume.device)
+    pixels = block_for(height * width, _TILE)
+    kernels.quantize[(triton.cdiv(height * width, pixels),)](
+        volume.contiguous(), start, out, height, width, candidates, first, 1 / step, max_cost, SHEARED=sheared,
+        ALONG=along, PIXELS=pixels, BLOCK=_TILE,
+    )  # fmt: skip
+    return out
 
 
-def _in_steps(costs: Tensor, lowest: Tensor, step: float, max_cost: int) -> Tensor:
-    """Return costs ``(D, H, W)`` above the lowest in steps, rounded, ``(H, W, D)`` int16."""
-    above = (costs - lowest) * (1 / step)
-    return (above + 0.5).floor().clamp_max(max_cost).to(torch.int16).permute(1, 2, 0)
+def find_groups(pilot: Tensor, tables: PatchFilter) -> tuple[Tensor, tuple[int, int], int]:
+    """Return the patches most similar to each patch of an image, itself first, ``(patches, count)``.
 
-
-def _find_groups(pilot: Tensor, rows: int, columns: int, tables: PatchFilter) -> Tensor:
-    """Return the patches most similar to each patch, itself first: ``y (W - size + 1) + x``, ``(patches, count)``."""
-    channels, height, width = pilot.shape
+    They are places ``y * across + x``; the rows and columns of patches are returned, and ``across``. The image is taken
+    to be so large, its edges repeated, that whole patches cover it.
+    """
+    size, stride, (height, width, channels) = tables.size, tables.stride, pilot.shape
+    rows, columns = (-(-(length - size) // stride) + 1 for length in (height, width))
+    bottom, right = ((places - 1) * stride + size for places in (rows, columns))
     side = 2 * tables.reach + 1
-    distances = torch.empty((rows * columns, side * side), dtype=torch.float32, device=pilot.device)
-    groups = torch.empty((rows * columns, tables.count), dtype=torch.int32, device=pilot.device)
-    pixels = max(64, triton.next_power_of_2(tables.size))
-    stretch = (pixels - tables.size) // tables.stride + 1
-    kernels.patch_distances[(triton.cdiv(columns, stretch), rows, side)](
-        pilot, distances, height, width, columns, channels, tables.reach, SIZE=tables.size, EVERY=tables.stride,
-        SHIFTS=max(16, triton.next_power_of_2(side)), PIXELS=pixels,
-        PATCHES=max(16, triton.next_power_of_2(stretch)), num_warps=4,
-    )  # fmt: skip
-    kernels.nearest_patches[(rows * columns,)](
-        distances, groups, width, columns, tables.reach, SIZE=tables.size, EVERY=tables.stride, COUNT=tables.count,
-        BLOCK=triton.next_power_of_2(side * side),
-    )  # fmt: skip
-    return groups
+    pixels, across = max(64, triton.next_power_of_2(size)), right - size + 1
+    stretch = (pixels - size) // stride + 1
+    groups = torch.empty((rows, columns, tables.count), dtype=torch.int32, device=pilot.device)
+    # Of a band of rows at a time: there are hundreds of distances to a patch.
+    band = min(max(BAND_CELLS // (columns * side**2), 1), rows)
+    distances = torch.empty((band * columns, side**2), dtype=torch.float32, device=pilot.device)
+    for top in range(0, rows, band):
+        found = groups[top : top + band]
+        kernels.patch_distances[(triton.cdiv(columns, stretch), len(found), side)](
+            pilot, distances, height, width, bottom, right, top, columns, tables.reach, CHANNELS=channels, SIZE=size,
+            EVERY=stride, SHIFTS=max(16, triton.next_power_of_2(side)), PIXELS=pixels,
+            PATCHES=max(16, triton.next_power_of_2(stretch)),
+        )  # fmt: skip
+        kernels.nearest_patches[(len(found) * columns,)](
+            distances, found, top, across, columns, tables.reach, EVERY=stride, COUNT=tables.count,
+            BLOCK=triton.next_power_of_2(side**2), num_warps=1,
+        )  # fmt: skip
+    return groups.view(-1, tables.count), (rows, columns), across
 
 
 @lru_cache(maxsize=16)

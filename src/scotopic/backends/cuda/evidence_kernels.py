@@ -76,13 +76,102 @@ def fit_planes(
     tl.store(out + i, here + level - gx * mx - gy * my, mask=real)
 
 
-@triton.jit(do_not_specialize=["height", "width", "columns", "channels", "reach"])
+@triton.jit(do_not_specialize=["height", "width", "radius"])
+def census(gray, out, height, width, radius, sharpness, steps, BLOCK: tl.constexpr):
+    """Bounded differences of each pixel to those around it, in steps, edges repeated: one plane per neighbor."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y, x = i // width, i % width
+    inside = y < height
+    here = tl.load(gray + i, mask=inside, other=0.0)
+    area = height.to(tl.int64) * width
+    side = 2 * radius + 1
+    middle = side * radius + radius
+    for k in range(side * side):
+        if k != middle:
+            there_y = tl.minimum(tl.maximum(y + k // side - radius, 0), height - 1)
+            there_x = tl.minimum(tl.maximum(x + k % side - radius, 0), width - 1)
+            off = (tl.load(gray + there_y * width + there_x, mask=inside, other=0.0) - here) * sharpness
+            bounded = 1.0 - 2.0 / (tl.exp(2.0 * off) + 1.0)  # tanh
+            plane = k - tl.where(k > middle, 1, 0)
+            feature = tl.floor(bounded * steps + 0.5).to(tl.int8)
+            tl.store(out + plane * area + i, feature, mask=inside)
+
+
+@triton.jit(do_not_specialize=["height", "width", "first", "rows", "columns", "candidates", "coarse_first", "factor"])
+def add_enlarged(
+    volume, coarse, height, width, first, rows, columns, candidates, coarse_first, factor, weight, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Add ``weight`` times a volume of averaged pixels, linearly between its cells; its edges are repeated."""
+    k = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y, x = i // width, i % width
+    inside = y < height
+    place = tl.minimum(tl.maximum((first + k) / factor - coarse_first, 0.0), candidates - 1.0)
+    row = tl.minimum(tl.maximum((y + 0.5) / factor - 0.5, 0.0), rows - 1.0)
+    column = tl.minimum(tl.maximum((x + 0.5) / factor - 0.5, 0.0), columns - 1.0)
+    k0, y0, x0 = tl.floor(place).to(tl.int32), tl.floor(row).to(tl.int32), tl.floor(column).to(tl.int32)
+    share_k, share_y, share_x = place - k0, row - y0, column - x0
+    k1, y1, x1 = tl.minimum(k0 + 1, candidates - 1), tl.minimum(y0 + 1, rows - 1), tl.minimum(x0 + 1, columns - 1)
+    area = rows.to(tl.int64) * columns
+    total = tl.zeros((BLOCK,), tl.float32)
+    for corner in tl.static_range(4):
+        plane = coarse + (k1 if corner % 2 else k0) * area + (y1 if corner // 2 else y0) * columns
+        share = (share_k if corner % 2 else 1 - share_k) * (share_y if corner // 2 else 1 - share_y)
+        left, right = tl.load(plane + x0, mask=inside, other=0.0), tl.load(plane + x1, mask=inside, other=0.0)
+        total += share * (left + share_x * (right - left))
+    at = volume + k * (height.to(tl.int64) * width) + i
+    tl.store(at, tl.load(at, mask=inside, other=0.0) + weight * total, mask=inside)
+
+
+@triton.jit(do_not_specialize=["height", "width", "candidates", "first"])
+def quantize(
+    volume, start, out, height, width, candidates, first, per_step, max_cost, SHEARED: tl.constexpr, ALONG: tl.constexpr,
+    PIXELS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Costs above each pixel's lowest in steps, as ``(H, W, D)``: the left view's, those of the right view
+    (``SHEARED``), or the left view's from each pixel's own first candidate (``ALONG``).
+    """
+    i = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    y, x = i // width, i % width
+    inside = y < height
+    area = height.to(tl.int64) * width
+    line = y[None, :] * width
+    lowest, highest = tl.full((PIXELS,), float("inf"), tl.float32), tl.full((PIXELS,), float("-inf"), tl.float32)
+    for begin in range(0, candidates, BLOCK):
+        k = begin + tl.arange(0, BLOCK)
+        there = x[None, :] + tl.zeros((BLOCK, 1), tl.int32)
+        if SHEARED:
+            there = tl.minimum(tl.maximum(there + first + k[:, None], 0), width - 1)
+        is_real = (k < candidates)[:, None] & inside[None, :]
+        cost = tl.load(volume + k[:, None] * area + line + there, mask=is_real, other=float("inf"))
+        lowest = tl.minimum(lowest, tl.min(cost, axis=0))
+        if ALONG:
+            highest = tl.maximum(highest, tl.max(tl.where(is_real, cost, float("-inf")), axis=0))
+    offset = tl.zeros((PIXELS,), tl.int32)
+    if ALONG:
+        offset = tl.load(start + i, mask=inside, other=0.0).to(tl.int32)
+    for begin in range(0, candidates, BLOCK):
+        k = begin + tl.arange(0, BLOCK)
+        there, candidate = x[None, :] + tl.zeros((BLOCK, 1), tl.int32), k[:, None] + offset[None, :]
+        if SHEARED:
+            there = tl.minimum(tl.maximum(there + first + k[:, None], 0), width - 1)
+        is_real = (k < candidates)[:, None] & inside[None, :]
+        exists = is_real & (candidate >= 0) & (candidate < candidates)
+        cost = tl.load(volume + candidate * area + line + there, mask=exists, other=0.0)
+        if ALONG:
+            cost = tl.where(exists, cost, highest[None, :])
+        steps = tl.floor((cost - lowest[None, :]) * per_step + 0.5)
+        at = i.to(tl.int64)[None, :] * candidates + k[:, None]
+        tl.store(out + at, tl.minimum(steps, max_cost).to(tl.int16), mask=is_real)
+
+
+@triton.jit(do_not_specialize=["height", "width", "bottom", "right", "first_row", "columns", "reach"])
 def patch_distances(
-    pilot, apart, height, width, columns, channels, reach,
+    pilot, apart, height, width, bottom, right, first_row, columns, reach, CHANNELS: tl.constexpr,
     SIZE: tl.constexpr, EVERY: tl.constexpr, SHIFTS: tl.constexpr, PIXELS: tl.constexpr, PATCHES: tl.constexpr,
 ):  # fmt: skip
     """Squared differences of each patch and those around it: one program per stretch of a row of patches and line of
-    offsets. Patches beyond the edge are infinitely unlike; a patch itself is nearer than any other.
+    offsets. Patches beyond ``bottom`` or ``right`` are infinitely unlike; a patch itself is nearer than any other.
 
     A tile is ``SHIFTS`` offsets along the line x ``PIXELS`` columns: differences are summed down the columns, and the
     columns of each patch by a product with ones and zeros, so that patches that overlap share the differences.
@@ -91,19 +180,20 @@ def patch_distances(
     stretch: tl.constexpr = (PIXELS - SIZE) // EVERY + 1  # patches that lie in the tile as a whole
     first = tl.program_id(0) * stretch
     side = 2 * reach + 1
-    top, other_top = row * EVERY, row * EVERY + k - reach
+    top = (first_row + row) * EVERY
+    other_top = top + k - reach
     pixel, shift, patch = tl.arange(0, PIXELS), tl.arange(0, SHIFTS), tl.arange(0, PATCHES)
     x = first * EVERY + pixel
     there_x = x[None, :] + shift[:, None] - reach
+    # Pixels that are not there repeat the edge.
     here_x, there_x = tl.minimum(x, width - 1), tl.minimum(tl.maximum(there_x, 0), width - 1)
     total = tl.zeros((SHIFTS, PIXELS), tl.float32)
-    for c in range(channels):
-        plane = pilot + c * height.to(tl.int64) * width
-        for y in range(SIZE):
-            # Lines that are not there are read from the edge; what comes out is not used.
-            there_y = tl.minimum(tl.maximum(other_top + y, 0), height - 1)
-            here = tl.load(plane + (top + y) * width + here_x)
-            off = tl.load(plane + there_y * width + there_x) - here[None, :]
+    for y in range(SIZE):
+        here_y = tl.minimum(top + y, height - 1)
+        there_y = tl.minimum(tl.maximum(other_top + y, 0), height - 1)
+        here_at, there_at = (here_y * width + here_x) * CHANNELS, (there_y * width + there_x) * CHANNELS
+        for c in tl.static_range(CHANNELS):
+            off = tl.load(pilot + there_at + c) - tl.load(pilot + here_at + c)[None, :]
             total += off * off
     begins = patch * EVERY
     covered = (pixel[:, None] >= begins[None, :]) & (pixel[:, None] < begins[None, :] + SIZE)
@@ -112,7 +202,7 @@ def patch_distances(
     column = first + patch
     exists = (patch < stretch) & (column < columns)
     other_left = (column * EVERY)[None, :] + shift[:, None] - reach
-    seen = (other_left >= 0) & (other_left + SIZE <= width) & ((other_top >= 0) & (other_top + SIZE <= height))
+    seen = (other_left >= 0) & (other_left + SIZE <= right) & ((other_top >= 0) & (other_top + SIZE <= bottom))
     distance = tl.where(seen, distance, float("inf"))
     itself = (shift == reach) & (k == reach)
     distance = tl.where(itself[:, None], -1.0, distance)
@@ -120,37 +210,74 @@ def patch_distances(
     tl.store(apart + at, distance, mask=exists[None, :] & (shift < side)[:, None])
 
 
-@triton.jit(do_not_specialize=["width", "columns", "reach"])
+@triton.jit(do_not_specialize=["first_row", "across", "columns", "reach"])
 def nearest_patches(
-    apart, groups, width, columns, reach,
-    SIZE: tl.constexpr, EVERY: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr,
+    apart, groups, first_row, across, columns, reach, EVERY: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """The ``COUNT`` patches most like each patch, as places ``y * (width - SIZE + 1) + x``."""
+    """The ``COUNT`` patches most like each patch, as places ``y * across + x``."""
     patch = tl.program_id(0).to(tl.int64)
     side = 2 * reach + 1
     offset = tl.arange(0, BLOCK)
     distance = tl.load(apart + patch * side * side + offset, mask=offset < side * side, other=float("inf"))
-    top, left = (patch // columns) * EVERY, (patch % columns) * EVERY
+    top, left = (first_row + patch // columns) * EVERY, (patch % columns) * EVERY
     for k in range(COUNT):
         best = tl.argmin(distance, axis=0)
         y, x = top + best // side - reach, left + best % side - reach
-        tl.store(groups + patch * COUNT + k, (y * (width - SIZE + 1) + x).to(tl.int32))
+        tl.store(groups + patch * COUNT + k, (y * across + x).to(tl.int32))
         distance = tl.where(offset == best, float("inf"), distance)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "across"])
 def filter_groups(
-    groups, seen, clear, along_group, first, quiet, variance, COUNT: tl.constexpr, LENGTH: tl.constexpr
+    groups, image, pilot, along_patch, along_group, window, patches, quiet, height, width, across, variance,
+    CHANNELS: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr,
 ):  # fmt: skip
-    """The filtered first patch of each group, as frequencies, and one over the noise left in it."""
+    """The filtered first patch of each group, times its weight and the window, and the weight: one over its noise."""
     patch = tl.program_id(0).to(tl.int64)
-    member, frequency = tl.arange(0, COUNT), tl.arange(0, LENGTH)
-    place = tl.load(groups + patch * COUNT + member).to(tl.int64)
-    at = place[:, None] * LENGTH + frequency[None, :]
-    transform = tl.load(along_group + member[:, None] * COUNT + member[None, :])
-    y = tl.dot(transform, tl.load(seen + at), input_precision="ieee")
-    p = tl.dot(transform, tl.load(clear + at), input_precision="ieee")
-    gain = p * p / (p * p + variance)
-    # The inverse transform of the first patch alone: the first column of a Hadamard matrix is the same everywhere.
-    tl.store(first + patch * LENGTH + frequency, tl.sum(gain * y, axis=0) * tl.load(along_group))
-    tl.store(quiet + patch, 1.0 / tl.maximum(tl.sum(gain * gain), 1.0))
+    member, pixel = tl.arange(0, COUNT), tl.arange(0, SIZE * SIZE)
+    place = tl.load(groups + patch * COUNT + member)
+    y = tl.minimum((place // across)[:, None] + (pixel // SIZE)[None, :], height - 1)
+    x = tl.minimum((place % across)[:, None] + (pixel % SIZE)[None, :], width - 1)
+    at = (y * width + x) * CHANNELS
+    together = tl.load(along_group + member[:, None] * COUNT + member[None, :])
+    # Frequencies along columns.
+    frequencies = tl.load(along_patch + pixel[None, :] * (SIZE * SIZE) + pixel[:, None])
+    shape = tl.load(window + pixel)
+    for c in tl.static_range(CHANNELS):
+        seen = tl.dot(together, tl.load(image + at + c), input_precision="tf32x3")
+        clear = tl.dot(together, tl.load(pilot + at + c), input_precision="tf32x3")
+        seen = tl.dot(seen, frequencies, input_precision="tf32x3")
+        clear = tl.dot(clear, frequencies, input_precision="tf32x3")
+        gain = clear * clear / (clear * clear + variance)
+        # The inverse transform of the first patch alone: the first column of a Hadamard matrix is the same everywhere.
+        first = tl.sum(gain * seen, axis=0) * tl.load(along_group)
+        weight = 1.0 / tl.maximum(tl.sum(gain * gain), 1.0)
+        filtered = tl.sum(frequencies * first[None, :], axis=1)
+        tl.store(patches + (patch * CHANNELS + c) * (SIZE * SIZE) + pixel, weight * shape * filtered)
+        tl.store(quiet + patch * CHANNELS + c, weight)
+
+
+@triton.jit(do_not_specialize=["height", "width", "rows", "columns"])
+def merge_patches(
+    patches, quiet, window, out, height, width, rows, columns,
+    CHANNELS: tl.constexpr, SIZE: tl.constexpr, EVERY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The weighted mean of the filtered patches over each pixel: gathered, so that the order of the sums is fixed."""
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    pixel, c = (place // CHANNELS).to(tl.int32), (place % CHANNELS).to(tl.int32)
+    y, x = pixel // width, pixel % width
+    inside = y < height
+    total, weight = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+    for up in range(0, SIZE, EVERY):
+        i = y // EVERY - up // EVERY
+        down = y - i * EVERY
+        for back in range(0, SIZE, EVERY):
+            j = x // EVERY - back // EVERY
+            across = x - j * EVERY
+            covers = inside & (i >= 0) & (i < rows) & (down < SIZE) & (j >= 0) & (j < columns) & (across < SIZE)
+            patch = (i * columns + j).to(tl.int64) * CHANNELS + c
+            inner = down * SIZE + across
+            total += tl.load(patches + patch * (SIZE * SIZE) + inner, mask=covers, other=0.0)
+            shape = tl.load(window + inner, mask=covers, other=0.0)
+            weight += shape * tl.load(quiet + patch, mask=covers, other=0.0)
+    tl.store(out + place, total / weight, mask=inside)

@@ -1,26 +1,31 @@
-"""Image operations on a GPU.
-
-A blur along an axis is a product with a banded matrix, into which the mirrored edge is folded. At these sizes that is
-faster than the bookkeeping of a convolution, any sigma costs the same, and all disparities go at once.
-"""
+"""Image operations on a GPU: launches of ``image_kernels.py``, and torch's functions."""
 
 from functools import lru_cache
 
 import numpy as np
 import torch
+import triton
 from torch import Tensor
 
+from scotopic.backends.cuda import image_kernels as kernels
+from scotopic.backends.device import interpreted
 from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Floats
+
+_BLOCK = 256
+
+
+def block_for(length: int, block: int = _BLOCK) -> int:
+    """Return how many elements one program takes. Interpreted, a step of any size costs the same: as many as allowed."""
+    return min(triton.next_power_of_2(length), 2**15) if interpreted() else block
 
 
 class CudaImages:
     """Implements the image operations of :class:`~scotopic.backends.protocol.Backend`."""
 
     def blur(self, image: Tensor, sigma: float) -> Tensor:
-        if image.ndim == 2:
-            return blur_planes(image, sigma)
-        return blur_planes(image.movedim(-1, 0), sigma).movedim(0, -1).contiguous()
+        image = image.contiguous()
+        return blur_axis(blur_axis(image, 0, sigma), 1, sigma)
 
     def resize_linear(self, values: Tensor, factor: int) -> Tensor:
         larger = torch.nn.functional.interpolate(
@@ -28,13 +33,19 @@ class CudaImages:
         )
         return larger[0, 0]
 
+    def window_range(self, values: Tensor, reach: int) -> tuple[Tensor, Tensor]:
+        either = torch.stack([-values, values])[None]
+        for window, margin in (((2 * reach + 1, 1), (reach, 0)), ((1, 2 * reach + 1), (0, reach))):
+            either = torch.nn.functional.max_pool2d(either, window, 1, margin)
+        return -either[0, 0], either[0, 1]
+
     def quantile(self, values: Tensor, q: float) -> float:
         # As NumPy defines it, whatever the size: torch's own stops at 16 million values.
         ordered = values.flatten().sort().values
         place = q * (len(ordered) - 1)
         low = min(int(place), max(len(ordered) - 2, 0))
-        below, above = float(ordered[low]), float(ordered[min(low + 1, len(ordered) - 1)])
-        return below + (above - below) * (place - low)
+        below, above = ordered[low : low + 2].tolist() if len(ordered) > 1 else 2 * ordered.tolist()
+        return float(below + (above - below) * (place - low))
 
     def second_moments(self, left: Tensor, right: Tensor) -> Floats:
         flat = (image.reshape(-1, image.shape[2]).double() for image in (left, right))
@@ -42,7 +53,16 @@ class CudaImages:
         return np.asarray(total.cpu().numpy(), np.float64)
 
     def mix_channels(self, image: Tensor, matrix: Floats) -> Tensor:
-        return image @ torch.as_tensor(matrix.astype(np.float32), device=image.device)
+        rows, columns = matrix.shape
+        weights = np.zeros((3, 3))
+        weights[:rows, :columns] = matrix
+        image, out = image.contiguous(), image.new_empty((*image.shape[:-1], columns))
+        count = image.numel() // rows
+        block = block_for(count)
+        kernels.mix_channels[(triton.cdiv(count, block),)](
+            image, out, count, *map(float, weights.ravel()), ROWS=rows, COLUMNS=columns, BLOCK=block
+        )
+        return out
 
     def inner_products(self, one: Tensor, other: Tensor) -> Floats:
         return np.asarray((one.double() @ other.double().T).cpu().numpy(), np.float64)
@@ -51,21 +71,24 @@ class CudaImages:
         return values.scatter_reduce(0, places, candidates, "amax")
 
 
-def blur_planes(planes: Tensor, sigma: float) -> Tensor:
-    """Return maps ``(..., H, W)`` blurred."""
-    height, width = planes.shape[-2:]
-    down, across = (_blur_matrix(length, sigma, planes.device) for length in (height, width))
-    return down @ planes @ across.T
+def blur_axis(values: Tensor, axis: int, sigma: float, out: Tensor | None = None) -> Tensor:
+    """Return a contiguous array blurred along one of its axes, in ``out`` if that is given, another array."""
+    weights, reach = _weights(sigma, values.device)
+    length, inner, count = values.shape[axis], values.shape[axis + 1 :].numel(), values.numel()
+    out, block = torch.empty_like(values) if out is None else out, block_for(count)
+    kernels.blur_along[(triton.cdiv(count, block),)](
+        values, out, weights, count, length, inner, reach, MIRRORED_OFTEN=reach >= length, BLOCK=block
+    )
+    return out
+
+
+def blur_planes(planes: Tensor, sigma: float) -> None:
+    """Blur maps ``(D, H, W)``, contiguous, in place."""
+    blur_axis(blur_axis(planes, 1, sigma), 2, sigma, out=planes)
 
 
 @lru_cache(maxsize=64)
-def _blur_matrix(length: int, sigma: float, device: torch.device) -> Tensor:
-    """Return the matrix whose product with a column of ``length`` pixels blurs it, mirrored at the ends."""
+def _weights(sigma: float, device: torch.device) -> tuple[Tensor, int]:
+    """Return the weights of a blur on the device, and how far they reach."""
     kernel = gaussian_kernel(sigma)
-    reach, period = kernel.size // 2, max(2 * (length - 1), 1)
-    matrix = np.zeros((length, length))
-    rows = np.arange(length)
-    for offset, weight in zip(range(-reach, reach + 1), kernel, strict=True):
-        place = np.abs((rows + offset) % period)
-        np.add.at(matrix, (rows, np.minimum(place, period - place) if length > 1 else 0 * rows), weight)
-    return torch.as_tensor(matrix.astype(np.float32), device=device)
+    return torch.as_tensor(kernel.astype(np.float32), device=device), kernel.size // 2
