@@ -25,7 +25,7 @@ Planes = NDArray[np.float32]
 class Calls:
     """A device that takes NumPy arrays and returns them.
 
-    ``on(device).blur(image, 2.0)`` calls a primitive of the device's backend, ``on(device).run(halve, image)`` a stage,
+    ``on(device).blur(image, 2.0)`` calls a primitive of the device's backend, ``on(device).run(stage, image)`` a stage,
     which gets the backend as its first argument. Arrays in lists, tuples and dataclasses are moved as well.
     """
 

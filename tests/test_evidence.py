@@ -25,12 +25,11 @@ from scotopic.stages.noise import ROUNDING, NoiseModel, estimate_noise, fit_nois
 from scotopic.stages.resolution import (
     MIN_WINDOW,
     enlarge,
-    halve,
     measure_band_snr,
     measure_snr,
     relax_for_snr,
 )
-from scotopic.stages.sgm import solve_along, solve_pixels, subpixel_minimum
+from scotopic.stages.sgm import solve_along, solve_pixels
 from scotopic.stages.surfaces import fit_planes
 
 random = np.random.default_rng
@@ -270,18 +269,66 @@ class TestVolume:
         assert there.run(measure_spread, np.ones((3, 4, 5), np.float32)) == 1.0
 
 
+class TestFeatures:
+    @pytest.mark.parametrize("channels", [1, 3])
+    @pytest.mark.parametrize("has_units", [False, True])
+    def test_they_are_those_of_the_definition(self, there: Calls, channels: int, has_units: bool) -> None:
+        generator = np.random.default_rng(3)
+        left, right = generator.normal(0, 1, (2, 3, 5, channels)).astype(np.float32)
+        units = generator.random((3, 5)).astype(np.float32) if has_units else None
+        own, product = generator.normal(0, 1, (2, channels))
+
+        here, partner = there.channel_features(left, right, units, own, product)
+
+        g = np.ones((3, 5)) if units is None else units
+        components = np.moveaxis(-g[..., None] * product * left, -1, 0)
+        others = [np.ones((3, 5)), right**2 @ own, *np.moveaxis(right, -1, 0)]
+        np.testing.assert_allclose(here, [g * (left**2 @ own), g, *components], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(partner, others, rtol=1e-5, atol=1e-6)
+
+    def test_each_cell_is_weighed_by_both_of_its_pixels(self, there: Calls) -> None:
+        generator = np.random.default_rng(4)
+        volume, left, right = generator.random((4, 3, 6)), generator.random((3, 6)), generator.random((3, 6))
+        placed = [there.place(each.astype(np.float32)) for each in (volume, left, right)]
+
+        there.backend.weigh_cells(*placed, range(-1, 3))
+
+        for k, d in enumerate(range(-1, 3)):
+            partner = right[:, np.clip(np.arange(6) - d, 0, 5)]
+            np.testing.assert_allclose(fetch(placed[0])[k], volume[k] * left * partner, rtol=1e-6)
+
+
+class TestRows:
+    def test_the_nearest_marks_of_a_row_are_found(self, there: Calls) -> None:
+        marks = np.array([[0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 1]], bool)
+
+        before, after = there.nearest_marked(marks)
+
+        np.testing.assert_array_equal(before, [[-1, 1, 1, 1, 4, 4], [-1] * 6, [0, 0, 0, 0, 0, 5]])
+        np.testing.assert_array_equal(after, [[1, 1, 4, 4, 4, 6], [6] * 6, [0, 5, 5, 5, 5, 5]])
+
+    def test_the_range_of_a_window_ends_at_the_edges(self, there: Calls) -> None:
+        values = np.random.default_rng(5).normal(0, 1, (5, 7)).astype(np.float32)
+
+        lowest, highest = there.window_range(values, 2)
+
+        for i, j in np.ndindex(values.shape):
+            around = values[max(i - 2, 0) : i + 3, max(j - 2, 0) : j + 3]
+            assert (lowest[i, j], highest[i, j]) == (around.min(), around.max())
+
+
 class TestSolving:
     def test_between_candidates_the_parabola_has_its_minimum(self, there: Calls) -> None:
         sums = np.int32([[[9, 4, 1, 2, 9], [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [2, 2, 2, 2, 2]]])
 
-        found = there.run(subpixel_minimum, sums, sums.argmin(axis=2), 10)
+        found = there.subpixel(sums, sums.argmin(axis=2), 10)
 
         # (4 - 2) / (2 (4 - 2 + 2)) = 1/4; nothing beyond the ends, nothing where all is flat
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, np.float32([[12.25, 10, 14, 10]]))
 
     def test_two_candidates_have_nothing_between_them(self, there: Calls) -> None:
-        assert there.run(subpixel_minimum, np.int32([[[3, 1]]]), np.int64([[1]]), 0) == 1
+        assert there.subpixel(np.int32([[[3, 1]]]), np.int64([[1]]), 0) == 1
 
     def test_the_clearer_the_images_the_less_a_pixel_needs_its_neighbors(self) -> None:
         settings = best(p1=40, p2=800, cross_window=3.0, band_window=1.5, confidence_reach=4.0)
@@ -387,7 +434,7 @@ class TestSizes:
     def test_halving_averages_and_repeats_an_odd_edge(self, there: Calls) -> None:
         image = np.arange(9, dtype=np.float32).reshape(3, 3, 1)
 
-        found = there.run(halve, image)[..., 0]
+        found = there.halve(image)[..., 0]
 
         np.testing.assert_array_equal(found, [[2, 3.5], [6.5, 8]])  # (0 1 3 4), (2 2 5 5), (6 7 6 7), (8 8 8 8)
 

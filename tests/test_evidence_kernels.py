@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import assert_maps_agree
-from devices import CUDA, DEVICES, on_devices, sized
+from devices import DEVICES, on_devices, sized
 from kernel_calls import fetch, on, threads
 
 from scotopic.backends.gaussian import cascade_blurs, gaussian_kernel

@@ -10,7 +10,6 @@ from moving_scene import MovingScene, sway
 from scotopic.backends import cpu_backend
 from scotopic.fusion.geometry import Rays, exponential, inverse, project
 from scotopic.fusion.motion import UNCOUNTED, Motion, View, estimate_motion
-from scotopic.stages.resolution import halve
 from scotopic.subpixel import nearest_pixel
 
 SCENE = MovingScene()
@@ -28,9 +27,9 @@ def template_of(scene: MovingScene, pose: np.ndarray | None = None) -> list[View
         order = np.argsort(values, kind="stable")
         inside = order[(places[order] >= 0) & (places[order] < width)]
         right[row, places[inside]] = values[inside]
-    weight = np.ones_like(halve(backend, right))
+    weight = np.ones_like(backend.halve(right))
     return [
-        View(halve(backend, image), halve(backend, disparity) / 2, weight)
+        View(backend.halve(image), backend.halve(disparity) / 2, weight)
         for image, disparity in ((picture.left, picture.disparity), (picture.right, right))
     ]
 

@@ -79,6 +79,9 @@ class Backend(Protocol[Array]):
     def blur(self, image: Array, sigma: float) -> Array:
         """Blur an image or a map by a Gaussian, mirrored at its edges."""
 
+    def halve(self, image: Array) -> Array:
+        """Return the means of 2 x 2 pixels of an image or a map, an odd edge repeated."""
+
     def resize_linear(self, values: Array, factor: int) -> Array:
         """Enlarge a map by a whole factor, linearly between pixel centers."""
 
@@ -93,6 +96,12 @@ class Backend(Protocol[Array]):
 
     def mix_channels(self, image: Array, matrix: Floats) -> Array:
         """Return ``image @ matrix``: the channels' weighted sums."""
+
+    def nearest_marked(self, marks: Array) -> tuple[Array, Array]:
+        """Return the columns of the nearest marks on each pixel's row, int64: up to it, and from it on.
+
+        They are -1 and the width where there is none.
+        """
 
     def inner_products(self, one: Array, other: Array) -> Floats:
         """Return the inner products of rows ``(A, N)`` with rows ``(B, N)``, added up in float64: ``(A, B)``."""
@@ -151,10 +160,23 @@ class Backend(Protocol[Array]):
         The margin is how far the lowest sum at least two candidates away is above the winner.
         """
 
+    def subpixel(self, totals: Array, best: Array, first: int) -> Array:
+        """Return the disparities, float32, at the minima of parabolas through the sums around the best candidates.
+
+        ``first`` is the disparity of candidate 0; a candidate without a neighbor on either side is taken as it is.
+        """
+
     # Evidence
 
     def filter_similar_patches(self, image: Array, pilot: Array, variance: float, tables: PatchFilter) -> Array:
         """Return an image in which patches that are similar in the pilot were filtered together."""
+
+    def channel_features(
+        self, left: Array, right: Array, units: Array | None, own: Floats, product: Floats
+    ) -> tuple[Array, Array]:
+        """Return the features ``(2 + C, H, W)`` of both views ``l`` and ``r``, ``(H, W, C)``: with the units ``g`` they
+        are ``(g own . l^2, g, -g product l)`` and ``(1, own . r^2, r)``.
+        """
 
     def build_volume(self, features: Sequence[Features[Array]], disparities: range, progress: Share) -> Array:
         """Return the volume ``(D, H, W)``: products of the features, blurred by their windows, the widest first."""
@@ -175,6 +197,9 @@ class Backend(Protocol[Array]):
         self, volume: Array, disparities: range, coarse: Array, coarse_disparities: range, factor: int, weight: float
     ) -> None:
         """Add ``weight`` times a volume whose pixels are ``factor`` times as large, linearly between its cells."""
+
+    def weigh_cells(self, volume: Array, left: Array, right: Array, disparities: range) -> None:
+        """Multiply each cell of a volume by a weight of its left pixel and one of its right pixel, in place."""
 
     def volume_spread(self, volume: Array) -> float:
         """Return the mean over pixels of the standard deviation over disparity."""

@@ -36,7 +36,6 @@ from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
 from scotopic.stages.channels import high_pass
 from scotopic.stages.confidence import measure_jumps
-from scotopic.stages.resolution import halve
 
 SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
 STEPS = 15  #: at most, at each size
@@ -133,15 +132,15 @@ def _halve_until_small(
 ) -> list[_Size[Array]]:
     """Return half size and below, the coarsest first."""
     channels = template[0].image.shape[2]  # one where the three of the pictures are equal
-    halves = [halve(backend, image[..., :channels]) for image in pair]
+    halves = [backend.halve(image[..., :channels]) for image in pair]
     size = _Size(camera.halved(), list(template), halves)
     sizes = [size]
     while min(size.pair[0].shape[:2]) >= 2 * SMALLEST:
         views = [
-            View(halve(backend, view.image), halve(backend, view.disparity) / 2, halve(backend, view.weight))
+            View(backend.halve(view.image), backend.halve(view.disparity) / 2, backend.halve(view.weight))
             for view in size.views
         ]
-        size = _Size(size.camera.halved(), views, [halve(backend, image) for image in size.pair])
+        size = _Size(size.camera.halved(), views, [backend.halve(image) for image in size.pair])
         sizes.append(size)
     return sizes[::-1]
 

@@ -18,7 +18,6 @@ from scotopic.fusion.window import Frame, FusedView, fuse_view
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import NoiseModel, estimate_noise
-from scotopic.stages.resolution import halve
 from scotopic.subpixel import nearest_pixel
 
 ALIKE = 5.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
@@ -233,7 +232,7 @@ def learn_from(
     ]
     weights = confidence, _seen_from_right(backend, confidence, right)
     template = [
-        View(image, halve(backend, disparity) / 2, halve(backend, weight))
+        View(image, backend.halve(disparity) / 2, backend.halve(weight))
         for image, disparity, weight in zip(images, (left, right), weights, strict=True)
     ]
     return Known((template[0], template[1]), (left, right))
@@ -246,10 +245,10 @@ def _mix(backend: Backend[Array], clear: Array, fused: FusedView[Array], noise: 
     ``s / (s + v)`` of it is worth to be put back (Wiener).
     """
     xp = backend.xp
-    noisy = backend.blur(halve(backend, fused.image[..., : clear.shape[2]]), TEMPLATE_BLUR)
+    noisy = backend.blur(backend.halve(fused.image[..., : clear.shape[2]]), TEMPLATE_BLUR)
     kernel = gaussian_kernel(TEMPLATE_BLUR)
     of_frame = noise.recorded_variance(clear) * (float((kernel**2).sum()) ** 2 / 4)  # of means of four, blurred
-    variance = of_frame / xp.clip(halve(backend, fused.frames), min=0.25)[..., None]
+    variance = of_frame / xp.clip(backend.halve(fused.frames), min=0.25)[..., None]
     lost = noisy - clear
     energy = max(float(xp.mean(lost * lost)) - float(xp.mean(variance)), 0.0)
     mixed: Array = clear + lost * (energy / (energy + variance + 1e-12))
@@ -259,7 +258,7 @@ def _mix(backend: Backend[Array], clear: Array, fused: FusedView[Array], noise: 
 def _at_half_size(backend: Backend[Array], image: Array, shape: tuple[int, ...]) -> Array:
     """Return an image, which may have been denoised at another size than the full one, at half size."""
     if image.shape[:2] == shape:
-        return halve(backend, image)
+        return backend.halve(image)
     height, width = (-(-length // 2) for length in shape)
     planes = [backend.contiguous(image[..., c]) for c in range(image.shape[2])]
     while planes[0].shape[0] < height:

@@ -28,7 +28,6 @@ from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import gradient
 from scotopic.fusion.warp import look_back
 from scotopic.stages.noise import NoiseModel
-from scotopic.stages.resolution import halve
 
 FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
 SIZES, MIN_SIDE = 3, 64  #: sizes of the test, and px along the shorter side that are enough to be halved
@@ -122,8 +121,8 @@ def _agreement(
         if size > 0:
             if min(both.shape) < MIN_SIDE:
                 break
-            mean, difference, both = (halve(backend, each) for each in (mean, difference, both))
-            variance = halve(backend, variance) / 4  # of means of four
+            mean, difference, both = (backend.halve(each) for each in (mean, difference, both))
+            variance = backend.halve(variance) / 4  # of means of four
         alike = _test(backend, mean, difference, variance, both)
         for _ in range(size):
             alike = backend.resize_linear(alike, 2)

@@ -72,7 +72,8 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     filling = 128 * fine_pixels
     denoising = max(
         _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach, settings.denoising.group_count),
-        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, settings.denoising.group_count) + coarse,
+        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, settings.denoising.group_count)
+        + coarse,
     )
     return max(building, comparing, solving, filling, denoising)
 

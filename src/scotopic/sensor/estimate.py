@@ -133,11 +133,15 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
     groups = np.array_split(order, max(1, min(_GROUPS, mean.size // (2 * _SMALLEST_GROUP))))
     rows = []
     for group in groups:
+        group = group[np.argsort(variance[group], kind="stable")]
         variances = variance[group]
-        noise = float(np.quantile(variances, _QUANTILE)) / _QUANTILE_OF_NOISE
+        sums = np.cumsum(variances)
+        noise = float(np.interp(_QUANTILE * (variances.size - 1), np.arange(variances.size), variances))
+        noise /= _QUANTILE_OF_NOISE
         for _ in range(8):  # the mean of the blocks without structure, which are no higher than noise can make them
-            noise = float(variances[variances <= _HIGHEST * noise].mean())
-        flat = group[variances <= _HIGHEST * noise]
+            count = int(np.searchsorted(variances, _HIGHEST * noise, side="right"))
+            noise = float(sums[count - 1]) / count
+        flat = group[: np.searchsorted(variances, _HIGHEST * noise, side="right")]
         # Overlapping blocks share half their pixels each way, so four of them count as about two.
         error = max(noise * (2 / (_FREEDOM * max(1.0, flat.size / 2))) ** 0.5, 1e-12)
         unevenness = max(float((total[flat] - variance[flat]).mean()), 0.0) ** 0.5

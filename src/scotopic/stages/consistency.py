@@ -101,20 +101,12 @@ def fill_occlusions(backend: Backend[Array], disparity: Array, is_consistent: Ar
     What only the left view sees lies behind what hides it from the right one. So it takes the smaller disparity of the
     nearest consistent pixels to its left and right. A row without any consistent pixel stays as it is.
     """
-    xp, width = backend.xp, disparity.shape[1]
-    columns = backend.arange(width) + 0 * xp.astype(disparity, xp.int64)
-    # The columns of each row's consistent pixels, in order, and how many of them lie up to each pixel.
-    places = xp.sort(xp.where(is_consistent, columns, width), axis=1)
-    before = xp.cumulative_sum(xp.astype(is_consistent, xp.int64), axis=1)
-    count = before[:, -1:] + 0 * before
-
-    def neighbor(rank: Array, exists: Array) -> Array:
-        place = xp.take_along_axis(places, xp.clip(rank, min=0, max=width - 1), axis=1)
-        value = xp.take_along_axis(disparity, xp.clip(place, min=0, max=width - 1), axis=1)
-        return xp.where(exists, value, float("inf"))
-
-    farther = xp.minimum(neighbor(before - 1, before > 0), neighbor(before, before < count))
-    return xp.where(is_consistent | (count == 0), disparity, farther)
+    xp, last = backend.xp, disparity.shape[1] - 1
+    before, after = backend.nearest_marked(is_consistent)
+    left, right = (xp.take_along_axis(disparity, xp.clip(each, min=0, max=last), axis=1) for each in (before, after))
+    left, right = xp.where(before < 0, float("inf"), left), xp.where(after > last, float("inf"), right)
+    is_kept = is_consistent | ((before < 0) & (after > last))
+    return xp.where(is_kept, disparity, xp.minimum(left, right))
 
 
 def average_over_patches(

@@ -41,22 +41,13 @@ def pack_features(backend: Backend[Array], channels: Sequence[Channel[Array]]) -
 
 
 def _pack(backend: Backend[Array], channels: Sequence[Channel[Array]]) -> Features[Array]:
-    xp = backend.xp
-    left: list[Array] = []
-    right: list[Array] = []
+    features = []
     for channel in channels:
         difference, likeness = channel.slopes()
         own, product = (difference - likeness) / 2, difference + likeness
-        units = xp.ones_like(channel.left[..., 0]) if channel.units is None else channel.units
-        own_left, own_right = (
-            backend.mix_channels(each * each, own[:, None])[..., 0] for each in (channel.left, channel.right)
-        )
-        left += [units * own_left, units]
-        right += [xp.ones_like(units), own_right]
-        for component, factor in enumerate(product):
-            left.append(units * channel.left[..., component] * float(-factor))
-            right.append(channel.right[..., component])
-    return Features(xp.stack(left), xp.stack(right), channels[0].window)
+        features.append(backend.channel_features(channel.left, channel.right, channel.units, own, product))
+    left, right = (each[0] if len(each) == 1 else backend.xp.concat(each) for each in zip(*features, strict=True))
+    return Features(left, right, channels[0].window)
 
 
 def weigh_by_light(backend: Backend[Array], volume: Array, light: Sequence[Array], disparities: range) -> None:
@@ -67,9 +58,7 @@ def weigh_by_light(backend: Backend[Array], volume: Array, light: Sequence[Array
     over what counts little, and is then sure of it.
     """
     left, right = (each**0.5 for each in light)
-    columns, last = backend.arange(right.shape[1]), right.shape[1] - 1
-    for k, d in enumerate(disparities):
-        volume[k] *= left * backend.xp.take(right, backend.xp.clip(columns - d, min=0, max=last), axis=1)
+    backend.weigh_cells(volume, left, right, disparities)
 
 
 def measure_spread(backend: Backend[Array], volume: Array) -> float:

@@ -128,7 +128,7 @@ def shrink_pair(
     disparities = settings.matching.disparities
     first, last = disparities[0], disparities[-1]
     while factor > 1:
-        images, variance, factor = [halve(backend, image) for image in images], variance / 4, factor // 2
+        images, variance, factor = [backend.halve(image) for image in images], variance / 4, factor // 2
         first, last = first // 2, last // 2
     matching = replace(settings.matching, min_disparity=first, max_disparity=last + 1)
     left, right, left_colors, right_colors = images
@@ -139,18 +139,8 @@ def shrink_maps(backend: Backend[Array], maps: Sequence[Array], factor: int) -> 
     """Return maps with ``factor x factor`` pixels averaged."""
     shrunk = list(maps)
     while factor > 1:
-        shrunk, factor = [halve(backend, each) for each in shrunk], factor // 2
+        shrunk, factor = [backend.halve(each) for each in shrunk], factor // 2
     return shrunk
-
-
-def halve(backend: Backend[Array], image: Array) -> Array:
-    """Return the means of 2 x 2 pixels, an odd edge repeated."""
-    for axis, length in enumerate(image.shape[:2]):
-        if length % 2:
-            repeated = backend.xp.clip(backend.arange(length + 1), max=length - 1)
-            image = backend.xp.take(image, repeated, axis=axis)
-    total = image[::2, ::2] + image[1::2, ::2] + image[::2, 1::2] + image[1::2, 1::2]
-    return backend.contiguous(total * 0.25)
 
 
 def enlarge(backend: Backend[Array], values: Array, factor: int, shape: tuple[int, int]) -> Array:

@@ -30,7 +30,6 @@ from scotopic.backends.protocol import Backend
 from scotopic.constants import DIRECTIONS, MAX_COST
 from scotopic.settings import EvidenceMatchingSettings, PatchMatchingSettings
 from scotopic.stages.junctions.fit import Junctions
-from scotopic.subpixel import parabola_offset
 
 
 def jump_penalties(backend: Backend[Array], junctions: Junctions[Array], settings: PatchMatchingSettings) -> Array:
@@ -93,7 +92,7 @@ def solve_pixels(
     del costs
     best, margin = backend.select(totals)
     margin = xp.astype(xp.astype(margin, xp.float64) * (1 / steps), xp.float32)
-    return subpixel_minimum(backend, totals, best, first), margin
+    return backend.subpixel(totals, best, first), margin
 
 
 def solve_along(
@@ -111,32 +110,7 @@ def solve_along(
     penalties = uniform_penalties(backend, costs, settings.matching.p2)
     totals = backend.aggregate(costs, penalties, settings.matching.p1)
     best, _ = backend.select(totals)
-    return xp.clip(start + subpixel_minimum(backend, totals, best, 0), min=first, max=first + candidates - 1)
-
-
-def subpixel_minimum(backend: Backend[Array], totals: Array, best: Array, first: int) -> Array:
-    """Return the disparities at the minima of parabolas through the sums around the best candidates.
-
-    Parameters
-    ----------
-    totals
-        ``(rows, columns, D)`` sums of path costs.
-    best
-        Index of the lowest.
-    first
-        Disparity of candidate 0.
-    """
-    xp, candidates = backend.xp, totals.shape[2]
-    best = xp.astype(best, xp.int64)
-    if candidates < 3:
-        return xp.astype(best + first, xp.float32)
-    middle = xp.clip(best, min=1, max=candidates - 2)
-    below, here, above = (
-        xp.astype(xp.take_along_axis(totals, (middle + k)[..., None], axis=2)[..., 0], xp.float64) for k in (-1, 0, 1)
-    )
-    is_minimum = (best == middle) & (below - 2 * here + above > 0)
-    offset = xp.where(is_minimum, parabola_offset(below, here, above, xp), 0.0)
-    return xp.astype(xp.astype(best + first, xp.float64) + offset, xp.float32)
+    return xp.clip(start + backend.subpixel(totals, best, 0), min=first, max=first + candidates - 1)
 
 
 def reference_aggregate(costs: NDArray[np.int16], penalties: NDArray[np.int32], p1: int) -> NDArray[np.int64]:

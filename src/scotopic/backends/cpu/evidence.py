@@ -7,7 +7,7 @@ import numpy as np
 from scotopic.backends.cpu import evidence_kernels as kernels
 from scotopic.backends.cpu.images import CpuImages
 from scotopic.backends.gaussian import cascade_blurs
-from scotopic.backends.protocol import Features, PatchFilter
+from scotopic.backends.protocol import Features, Floats, PatchFilter
 from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
 
@@ -41,6 +41,15 @@ class CpuEvidence(CpuImages):
                 weight[there] += confidence * window[i, j]
             out[c] = total / weight
         return np.ascontiguousarray(np.moveaxis(out[:, :height, :width], 0, -1))
+
+    def channel_features(
+        self, left: np.ndarray, right: np.ndarray, units: np.ndarray | None, own: Floats, product: Floats
+    ) -> tuple[np.ndarray, np.ndarray]:
+        units = np.ones_like(left[..., 0]) if units is None else units
+        own_left, own_right = (self.mix_channels(each * each, own[:, None])[..., 0] for each in (left, right))
+        scaled = (units * left[..., c] * np.float32(-factor) for c, factor in enumerate(product))
+        here = np.stack([units * own_left, units, *scaled])
+        return here, np.stack([np.ones_like(units), own_right, *np.moveaxis(right, -1, 0)])
 
     def build_volume(self, features: Sequence[Features[np.ndarray]], disparities: range, progress: Share) -> np.ndarray:
         volume = np.zeros((len(disparities), *features[0].left.shape[1:]), np.float32)
@@ -92,6 +101,11 @@ class CpuEvidence(CpuImages):
             if share > 0:
                 plane += coarse[below + 1] * np.float32(weight * share)
             volume[k] += self.resize_linear(plane, factor)[:height, :width]
+
+    def weigh_cells(self, volume: np.ndarray, left: np.ndarray, right: np.ndarray, disparities: range) -> None:
+        columns, last = np.arange(right.shape[1]), right.shape[1] - 1
+        for k, d in enumerate(disparities):
+            volume[k] *= left * right[:, np.clip(columns - d, 0, last)]
 
     def volume_spread(self, volume: np.ndarray) -> float:
         total = float(kernels.spread_of_rows(volume).sum())

@@ -15,6 +15,13 @@ class CpuImages:
         out = cv2.sepFilter2D(image, -1, kernel, kernel, borderType=cv2.BORDER_REFLECT_101)
         return np.asarray(out, np.float32).reshape(image.shape)
 
+    def halve(self, image: np.ndarray) -> np.ndarray:
+        for axis, length in enumerate(image.shape[:2]):
+            if length % 2:
+                image = np.concatenate([image, np.take(image, [length - 1], axis=axis)], axis=axis)
+        total = image[::2, ::2] + image[1::2, ::2] + image[::2, 1::2] + image[1::2, 1::2]
+        return np.asarray(total * np.float32(0.25))
+
     def resize_linear(self, values: np.ndarray, factor: int) -> np.ndarray:
         size = (values.shape[1] * factor, values.shape[0] * factor)
         return np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_LINEAR))
@@ -41,6 +48,13 @@ class CpuImages:
         rows, columns = matrix.shape
         sums = [sum(image[..., i] * np.float32(matrix[i, j]) for i in range(rows)) for j in range(columns)]
         return np.stack(sums, axis=-1).astype(np.float32)
+
+    def nearest_marked(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        width = marks.shape[1]
+        columns = np.arange(width)
+        before = np.maximum.accumulate(np.where(marks, columns, -1), axis=1)
+        after = np.minimum.accumulate(np.where(marks, columns, width)[:, ::-1], axis=1)[:, ::-1]
+        return before, after
 
     def inner_products(self, one: np.ndarray, other: np.ndarray) -> Floats:
         # Not a product of matrices, for the same reason.

@@ -7,6 +7,7 @@ from scotopic.backends.cpu.junctions import paint_rows
 from scotopic.constants import DIRECTIONS
 from scotopic.progress import Share
 from scotopic.settings import JunctionSettings
+from scotopic.subpixel import parabola_offset
 
 
 class CpuMatching:
@@ -51,3 +52,15 @@ class CpuMatching:
     def select(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         best, margin = kernels.select(totals)
         return best, margin
+
+    def subpixel(self, totals: np.ndarray, best: np.ndarray, first: int) -> np.ndarray:
+        candidates = totals.shape[2]
+        if candidates < 3:
+            return (best + first).astype(np.float32)
+        middle = np.clip(best, 1, candidates - 2).astype(np.int64)
+        below, here, above = (
+            np.take_along_axis(totals, (middle + k)[..., None], axis=2)[..., 0].astype(np.float64) for k in (-1, 0, 1)
+        )
+        is_minimum = (best == middle) & (below - 2 * here + above > 0)
+        offset = np.where(is_minimum, parabola_offset(below, here, above), 0.0)
+        return (best + first + offset).astype(np.float32)

@@ -11,7 +11,7 @@ from torch import Tensor
 from scotopic.backends.cuda import evidence_kernels as kernels
 from scotopic.backends.cuda.images import CudaImages, block_for, blur_planes
 from scotopic.backends.gaussian import cascade_blurs
-from scotopic.backends.protocol import Features, PatchFilter
+from scotopic.backends.protocol import Features, Floats, PatchFilter
 from scotopic.constants import BAND_CELLS
 from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
@@ -32,7 +32,7 @@ class CudaEvidence(CudaImages):
         quiet, out = image.new_empty((rows * columns, channels)), torch.empty_like(image)
         kernels.filter_groups[(rows * columns,)](
             groups, image, pilot, along_patch, along_group, window, patches, quiet, height, width, across, variance,
-            CHANNELS=channels, SIZE=size, COUNT=count,
+            CHANNELS=channels, SIZE=size, COUNT=count, PART=min(64, size**2),
         )  # fmt: skip
         block = block_for(image.numel())
         kernels.merge_patches[(triton.cdiv(image.numel(), block),)](
@@ -41,13 +41,28 @@ class CudaEvidence(CudaImages):
         )  # fmt: skip
         return out
 
+    def channel_features(
+        self, left: Tensor, right: Tensor, units: Tensor | None, own: Floats, product: Floats
+    ) -> tuple[Tensor, Tensor]:
+        height, width, channels = left.shape
+        here, there = (left.new_empty((2 + channels, height, width)) for _ in range(2))
+        weights = np.zeros((2, 3))
+        weights[0, :channels], weights[1, :channels] = own, product
+        block = block_for(height * width)
+        kernels.channel_features[(triton.cdiv(height * width, block),)](
+            left.contiguous(), right.contiguous(), left if units is None else units.contiguous(), here, there,
+            height * width, *map(float, weights.ravel()), CHANNELS=channels, HAS_UNITS=units is not None, BLOCK=block,
+        )  # fmt: skip
+        return here, there
+
     def build_volume(self, features: Sequence[Features[Tensor]], disparities: range, progress: Share) -> Tensor:
         _, height, width = features[0].left.shape
         volume = torch.zeros((len(disparities), height, width), dtype=torch.float32, device=features[0].left.device)
+        block = block_for(height * width)
         blurs = cascade_blurs([each.window for each in features])
         for done, (each, sigma) in enumerate(zip(features, blurs, strict=True), 1):
-            kernels.add_products[(triton.cdiv(width, _BLOCK), height, len(disparities))](
-                each.left, each.right, volume, each.left.shape[0], height, width, disparities[0], BLOCK=_BLOCK
+            kernels.add_products[(triton.cdiv(height * width, block), len(disparities))](
+                each.left, each.right, volume, each.left.shape[0], height, width, disparities[0], BLOCK=block
             )
             blur_planes(volume, sigma)
             progress(done / len(features))
@@ -56,8 +71,9 @@ class CudaEvidence(CudaImages):
     def census_volume(self, left: Tensor, right: Tensor, disparities: range, window: float, progress: Share) -> Tensor:
         features, height, width = left.shape
         volume = torch.empty((len(disparities), height, width), dtype=torch.float32, device=left.device)
-        kernels.census_costs[(triton.cdiv(width, _BLOCK), height, len(disparities))](
-            left.contiguous(), right.contiguous(), volume, features, height, width, disparities[0], BLOCK=_BLOCK
+        block = block_for(height * width)
+        kernels.census_costs[(triton.cdiv(height * width, block), len(disparities))](
+            left.contiguous(), right.contiguous(), volume, features, height, width, disparities[0], BLOCK=block
         )
         blur_planes(volume, window)
         progress(1.0)
@@ -81,6 +97,13 @@ class CudaEvidence(CudaImages):
             volume, coarse.contiguous(), height, width, disparities[0], *coarse.shape[1:], len(coarse),
             coarse_disparities[0], factor, weight, BLOCK=block,
         )  # fmt: skip
+
+    def weigh_cells(self, volume: Tensor, left: Tensor, right: Tensor, disparities: range) -> None:
+        candidates, height, width = volume.shape
+        block = block_for(height * width)
+        kernels.weigh_cells[(triton.cdiv(height * width, block), candidates)](
+            volume, left.contiguous(), right.contiguous(), height, width, disparities[0], BLOCK=block
+        )
 
     def volume_spread(self, volume: Tensor) -> float:
         return float(volume.std(dim=0, correction=0).mean(dtype=torch.float64))

@@ -4,36 +4,76 @@ import triton
 import triton.language as tl
 
 
+@triton.jit(do_not_specialize=["count"])
+def channel_features(
+    left, right, units, here, there, count, own0, own1, own2, product0, product1, product2, CHANNELS: tl.constexpr,
+    HAS_UNITS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The features of one channel of both views, see ``stages/evidence_volume.py``."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    real = i < count
+    unit = tl.full((BLOCK,), 1.0, tl.float32)
+    if HAS_UNITS:
+        unit = tl.load(units + i, mask=real, other=0.0)
+    own_left, own_right = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+    for c in tl.static_range(CHANNELS):
+        own = own0 if c == 0 else (own1 if c == 1 else own2)
+        product = product0 if c == 0 else (product1 if c == 1 else product2)
+        mine = tl.load(left + i * CHANNELS + c, mask=real, other=0.0)
+        other = tl.load(right + i * CHANNELS + c, mask=real, other=0.0)
+        own_left += own * mine * mine
+        own_right += own * other * other
+        tl.store(here + (2 + c) * count.to(tl.int64) + i, -unit * product * mine, mask=real)
+        tl.store(there + (2 + c) * count.to(tl.int64) + i, other, mask=real)
+    tl.store(here + i, unit * own_left, mask=real)
+    tl.store(here + count + i, unit, mask=real)
+    tl.store(there + i, tl.full((BLOCK,), 1.0, tl.float32), mask=real)
+    tl.store(there + count + i, own_right, mask=real)
+
+
+@triton.jit(do_not_specialize=["height", "width", "first"])
+def weigh_cells(volume, left, right, height, width, first, BLOCK: tl.constexpr):
+    """``volume(k, y, x) *= left(y, x) right(y, x - first - k)``, the last columns repeated."""
+    k = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y, x = i // width, i % width
+    inside = y < height
+    partner = tl.minimum(tl.maximum(x - first - k, 0), width - 1)
+    weight = tl.load(left + i, mask=inside, other=0.0) * tl.load(right + y * width + partner, mask=inside, other=0.0)
+    at = volume + k * (height.to(tl.int64) * width) + i
+    tl.store(at, tl.load(at, mask=inside, other=0.0) * weight, mask=inside)
+
+
 @triton.jit(do_not_specialize=["features", "height", "width", "first"])
 def add_products(left, right, volume, features, height, width, first, BLOCK: tl.constexpr):
     """``volume(k, y, x) += sum over features of left(y, x) * right(y, x - first - k)``, the last columns repeated."""
-    k, y = tl.program_id(2), tl.program_id(1)
-    x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = x < width
-    partner = tl.minimum(tl.maximum(x - first - k, 0), width - 1)
+    k = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y, x = i // width, i % width
+    inside = y < height
+    partner = y * width + tl.minimum(tl.maximum(x - first - k, 0), width - 1)
     area = height.to(tl.int64) * width
-    line = y.to(tl.int64) * width
-    total = tl.load(volume + k * area + line + x, mask=inside, other=0.0)
+    total = tl.load(volume + k * area + i, mask=inside, other=0.0)
     for f in range(features):
-        own = tl.load(left + f * area + line + x, mask=inside, other=0.0)
-        total += own * tl.load(right + f * area + line + partner, mask=inside, other=0.0)
-    tl.store(volume + k * area + line + x, total, mask=inside)
+        own = tl.load(left + f * area + i, mask=inside, other=0.0)
+        total += own * tl.load(right + f * area + partner, mask=inside, other=0.0)
+    tl.store(volume + k * area + i, total, mask=inside)
 
 
 @triton.jit(do_not_specialize=["features", "height", "width", "first"])
 def census_costs(left, right, volume, features, height, width, first, BLOCK: tl.constexpr):
     """Mean of ``|left(y, x) - right(y, x - first - k)|`` over the features, the last columns repeated."""
-    k, y = tl.program_id(2), tl.program_id(1)
-    x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = x < width
-    partner = tl.minimum(tl.maximum(x - first - k, 0), width - 1)
+    k = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y, x = i // width, i % width
+    inside = y < height
+    partner = y * width + tl.minimum(tl.maximum(x - first - k, 0), width - 1)
     area = height.to(tl.int64) * width
-    line = y.to(tl.int64) * width
     total = tl.zeros((BLOCK,), tl.int32)
     for f in range(features):
-        own = tl.load(left + f * area + line + x, mask=inside, other=0).to(tl.int32)
-        total += tl.abs(own - tl.load(right + f * area + line + partner, mask=inside, other=0).to(tl.int32))
-    tl.store(volume + k * area + line + x, total.to(tl.float32) / features, mask=inside)
+        own = tl.load(left + f * area + i, mask=inside, other=0).to(tl.int32)
+        total += tl.abs(own - tl.load(right + f * area + partner, mask=inside, other=0).to(tl.int32))
+    tl.store(volume + k * area + i, total.to(tl.float32) / features, mask=inside)
 
 
 @triton.jit(do_not_specialize=["height", "width"])
@@ -125,8 +165,8 @@ def add_enlarged(
 
 @triton.jit(do_not_specialize=["height", "width", "candidates", "first"])
 def quantize(
-    volume, start, out, height, width, candidates, first, per_step, max_cost, SHEARED: tl.constexpr, ALONG: tl.constexpr,
-    PIXELS: tl.constexpr, BLOCK: tl.constexpr,
+    volume, start, out, height, width, candidates, first, per_step, max_cost, SHEARED: tl.constexpr,
+    ALONG: tl.constexpr, PIXELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Costs above each pixel's lowest in steps, as ``(H, W, D)``: the left view's, those of the right view
     (``SHEARED``), or the left view's from each pixel's own first candidate (``ALONG``).
@@ -230,29 +270,33 @@ def nearest_patches(
 @triton.jit(do_not_specialize=["height", "width", "across"])
 def filter_groups(
     groups, image, pilot, along_patch, along_group, window, patches, quiet, height, width, across, variance,
-    CHANNELS: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr,
+    CHANNELS: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
     """The filtered first patch of each group, times its weight and the window, and the weight: one over its noise."""
     patch = tl.program_id(0).to(tl.int64)
-    member, pixel = tl.arange(0, COUNT), tl.arange(0, SIZE * SIZE)
+    member, pixel, part = tl.arange(0, COUNT), tl.arange(0, SIZE * SIZE), tl.arange(0, PART)
     place = tl.load(groups + patch * COUNT + member)
     y = tl.minimum((place // across)[:, None] + (pixel // SIZE)[None, :], height - 1)
     x = tl.minimum((place % across)[:, None] + (pixel % SIZE)[None, :], width - 1)
     at = (y * width + x) * CHANNELS
     together = tl.load(along_group + member[:, None] * COUNT + member[None, :])
-    # Frequencies along columns.
-    frequencies = tl.load(along_patch + pixel[None, :] * (SIZE * SIZE) + pixel[:, None])
     shape = tl.load(window + pixel)
     for c in tl.static_range(CHANNELS):
         seen = tl.dot(together, tl.load(image + at + c), input_precision="tf32x3")
         clear = tl.dot(together, tl.load(pilot + at + c), input_precision="tf32x3")
-        seen = tl.dot(seen, frequencies, input_precision="tf32x3")
-        clear = tl.dot(clear, frequencies, input_precision="tf32x3")
-        gain = clear * clear / (clear * clear + variance)
-        # The inverse transform of the first patch alone: the first column of a Hadamard matrix is the same everywhere.
-        first = tl.sum(gain * seen, axis=0) * tl.load(along_group)
-        weight = 1.0 / tl.maximum(tl.sum(gain * gain), 1.0)
-        filtered = tl.sum(frequencies * first[None, :], axis=1)
+        filtered, passed = tl.zeros((SIZE * SIZE,), tl.float32), 0.0
+        for begin in range(0, SIZE * SIZE, PART):
+            # Some frequencies at a time, along columns.
+            transform = tl.load(along_patch + (begin + part)[None, :] * (SIZE * SIZE) + pixel[:, None])
+            y_of, p_of = (
+                tl.dot(seen, transform, input_precision="tf32x3"), tl.dot(clear, transform, input_precision="tf32x3")
+            )  # fmt: skip
+            gain = p_of * p_of / (p_of * p_of + variance)
+            # The inverse transform of the first patch alone: the first column of a Hadamard matrix is one number.
+            first = tl.sum(gain * y_of, axis=0) * tl.load(along_group)
+            filtered += tl.sum(transform * first[None, :], axis=1)
+            passed += tl.sum(gain * gain)
+        weight = 1.0 / tl.maximum(passed, 1.0)
         tl.store(patches + (patch * CHANNELS + c) * (SIZE * SIZE) + pixel, weight * shape * filtered)
         tl.store(quiet + patch * CHANNELS + c, weight)
 

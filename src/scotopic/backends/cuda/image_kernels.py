@@ -20,10 +20,8 @@ def blur_along(
     total = tl.zeros((BLOCK,), tl.float32)
     for k in range(2 * reach + 1):
         there = place + (k - reach)
-        if MIRRORED_OFTEN:  # the window is wider than the axis
-            there = ((there % period) + period) % period
-        else:
-            there = tl.abs(there)
+        # Back and forth where the window is wider than the axis.
+        there = (there % period + period) % period if MIRRORED_OFTEN else tl.abs(there)
         there = tl.minimum(there, period - there)
         total += tl.load(weights + k) * tl.load(source + start + there * inner.to(tl.int64), mask=real, other=0.0)
     tl.store(out + i, total, mask=real)

@@ -16,7 +16,7 @@ _BLOCK = 256
 
 
 def block_for(length: int, block: int = _BLOCK) -> int:
-    """Return how many elements one program takes. Interpreted, a step of any size costs the same: as many as allowed."""
+    """Return how many elements one program takes. Interpreted, steps of any size cost the same: as many as may be."""
     return min(triton.next_power_of_2(length), 2**15) if interpreted() else block
 
 
@@ -26,6 +26,12 @@ class CudaImages:
     def blur(self, image: Tensor, sigma: float) -> Tensor:
         image = image.contiguous()
         return blur_axis(blur_axis(image, 0, sigma), 1, sigma)
+
+    def halve(self, image: Tensor) -> Tensor:
+        # Beyond an odd edge there is nothing, and the mean of what there is is that of the edge repeated.
+        planes = image[None, None] if image.ndim == 2 else image.movedim(-1, 0)[None]
+        small = torch.nn.functional.avg_pool2d(planes, 2, ceil_mode=True, count_include_pad=False)[0]
+        return small[0] if image.ndim == 2 else small.movedim(0, -1).contiguous()
 
     def resize_linear(self, values: Tensor, factor: int) -> Tensor:
         larger = torch.nn.functional.interpolate(
@@ -48,9 +54,8 @@ class CudaImages:
         return float(below + (above - below) * (place - low))
 
     def second_moments(self, left: Tensor, right: Tensor) -> Floats:
-        flat = (image.reshape(-1, image.shape[2]).double() for image in (left, right))
-        total = torch.stack([(each.T @ each) / len(each) for each in flat]).mean(dim=0)
-        return np.asarray(total.cpu().numpy(), np.float64)
+        both = torch.cat([image.reshape(-1, image.shape[2]) for image in (left, right)]).double()
+        return np.asarray((both.T @ both).cpu().numpy() / len(both), np.float64)
 
     def mix_channels(self, image: Tensor, matrix: Floats) -> Tensor:
         rows, columns = matrix.shape
@@ -63,6 +68,13 @@ class CudaImages:
             image, out, count, *map(float, weights.ravel()), ROWS=rows, COLUMNS=columns, BLOCK=block
         )
         return out
+
+    def nearest_marked(self, marks: Tensor) -> tuple[Tensor, Tensor]:
+        width = marks.shape[1]
+        columns = torch.arange(width, device=marks.device)
+        before = torch.where(marks, columns, -1).cummax(dim=1).values
+        after = torch.where(marks, columns, width).flip(1).cummin(dim=1).values.flip(1)
+        return before, after
 
     def inner_products(self, one: Tensor, other: Tensor) -> Floats:
         return np.asarray((one.double() @ other.double().T).cpu().numpy(), np.float64)

@@ -7,6 +7,7 @@ import triton
 from torch import Tensor
 
 from scotopic.backends.cuda import matching_kernels as kernels
+from scotopic.backends.cuda.images import block_for
 from scotopic.backends.cuda.junctions import draw_plainly, paint_patches
 from scotopic.constants import DIRECTIONS, PAINTED_BYTES
 from scotopic.progress import Share
@@ -74,6 +75,15 @@ class CudaMatching:
         block = max(triton.next_power_of_2(candidates), 32)
         kernels.select[(rows * columns,)](totals, index, margin, candidates, BLOCK=block, num_warps=1)
         return index, margin
+
+    def subpixel(self, totals: Tensor, best: Tensor, first: int) -> Tensor:
+        rows, columns, candidates = totals.shape
+        found = torch.empty((rows, columns), dtype=torch.float32, device=totals.device)
+        block = block_for(rows * columns)
+        kernels.subpixel[(triton.cdiv(rows * columns, block),)](
+            totals, best, found, rows * columns, candidates, first, BLOCK=block
+        )
+        return found
 
 
 @lru_cache(maxsize=16)

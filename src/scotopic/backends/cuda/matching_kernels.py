@@ -114,3 +114,20 @@ def select(total, index, margin, candidates, BLOCK: tl.constexpr):
     rival = tl.min(tl.where(tl.abs(k - at) > 1, sums, _NEVER), 0)
     tl.store(index + patch, at)
     tl.store(margin + patch, tl.where(rival < _NEVER, rival - lowest, 0))
+
+
+@triton.jit(do_not_specialize=["count", "candidates", "first"])
+def subpixel(total, index, out, count, candidates, first, BLOCK: tl.constexpr):
+    """The disparity at the minimum of the parabola through the sums around the lowest one."""
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    real = place < count
+    at = tl.load(index + place, mask=real, other=0)
+    inner = real & (at > 0) & (at < candidates - 1)
+    here_at = total + place.to(tl.int64) * candidates + at
+    below = tl.load(here_at - 1, mask=inner, other=0).to(tl.float64)
+    here = tl.load(here_at, mask=inner, other=0).to(tl.float64)
+    above = tl.load(here_at + 1, mask=inner, other=0).to(tl.float64)
+    curvature = below - 2 * here + above
+    is_minimum = curvature > 0
+    offset = tl.where(is_minimum, (below - above) / tl.where(is_minimum, 2 * curvature, 1.0), 0.0)
+    tl.store(out + place, (at + first + offset).to(tl.float32), mask=real)

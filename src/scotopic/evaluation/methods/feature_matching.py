@@ -10,7 +10,6 @@ import numpy as np
 from scotopic.backends import cpu_backend
 from scotopic.constants import MAX_COST
 from scotopic.evaluation.method import Map
-from scotopic.stages.sgm import subpixel_minimum
 
 _P1_STEPS = 64  # costs are whole numbers: P1 is this many
 
@@ -26,7 +25,7 @@ def match_features(left: Map, right: Map, max_disparity: int, p1: float, p2: flo
         penalties = np.full(costs.shape[:2], min(round(p2 / step), MAX_COST), np.int32)
         totals = backend.aggregate(costs, penalties, _P1_STEPS)
         best, _ = backend.select(totals)
-        found.append(np.asarray(subpixel_minimum(backend, totals, best, 0), np.float32))
+        found.append(np.asarray(backend.subpixel(totals, best, 0), np.float32))
     return found[0], found[1]
 
 
