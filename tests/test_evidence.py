@@ -278,7 +278,8 @@ class TestFeatures:
         units = generator.random((3, 5)).astype(np.float32) if has_units else None
         own, product = generator.normal(0, 1, (2, channels))
 
-        here, partner = there.channel_features(left, right, units, own, product)
+        placed = [None if each is None else there.place(each) for each in (left, right, units)]
+        here, partner = (fetch(each) for each in there.backend.channel_features(*placed, own, product))
 
         g = np.ones((3, 5)) if units is None else units
         components = np.moveaxis(-g[..., None] * product * left, -1, 0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from scotopic.api import Pair, find_pair_levels, warn_about_pair
 from scotopic.backends import cpu_backend, cuda_backend
-from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
+from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
 from scotopic.errors import InputError
 from scotopic.fusion.burst import Burst
@@ -279,9 +279,15 @@ class Matcher:
         assert self.shape is not None
         settings = fit_to_memory(settings, self.shape)
         if isinstance(settings, EvidenceMatchingSettings):
-            return cuda_backend(), lambda images, light: run_pipeline(
-                "cuda", images, settings, light=light, progress=progress, timed=False
-            )
+            from scotopic.backends.cuda.recordings import Recordings
+
+            recordings = None if interpreted() else Recordings()
+
+            def run(images: list[Any], light: list[Any]) -> Match:
+                with cuda_backend().recording(recordings):
+                    return run_pipeline("cuda", images, settings, light=light, progress=progress, timed=False)
+
+            return cuda_backend(), run
         runner = self._new_runner()  # recorded as a graph
         return cuda_backend(), lambda images, light: runner.end(runner.begin(images))
 

@@ -5,9 +5,9 @@ backend knows nothing of stages or pipelines; what a kernel needs, it is given. 
 ``(H, W)``, planes ``(C, H, W)``, all float32; ``V`` is the number of views.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from scotopic.progress import Share
 from scotopic.settings import JunctionSettings, PlaneSettings
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,9 @@ class Backend(Protocol[Array]):
 
     def synchronize(self) -> None:
         """Return when the device has finished its work."""
+
+    def replayed(self, key: Hashable, work: Callable[..., T], *arrays: Array) -> T:
+        """Return ``work(*arrays)``, which depends on ``key`` and the arrays alone. It may be recorded and replayed."""
 
     # Images
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from scotopic.backends import cuda_backend
+from scotopic.backends.cuda.recordings import Recordings
 from scotopic.backends.device import interpreted, is_on_gpu, torch_device
 from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
@@ -32,21 +34,28 @@ class GraphRunner:
 
     def __init__(self, shape: tuple[int, int, int], settings: Settings) -> None:
         self._settings = fit_to_memory(settings, shape)
-        # Triton's interpreter knows neither graphs nor streams; and a pipeline that reads numbers back from the GPU on
-        # its way, as evidence matching does, cannot be recorded.
-        self._direct = interpreted() or not isinstance(settings, JunctionMatchingSettings)
+        self._direct = interpreted()  # Triton's interpreter knows neither graphs nor streams
         if self._direct:
             return
+        self._download = torch.cuda.Stream()
+        self._recordings = Recordings()
+        self._graph: torch.cuda.CUDAGraph | None = None
+        # A pipeline that reads numbers back from the GPU on its way, as evidence matching does, is not recorded as a
+        # whole, but in pieces.
+        if isinstance(settings, JunctionMatchingSettings):
+            self._record(shape)
+
+    def _record(self, shape: tuple[int, int, int]) -> None:
         self._images = torch.zeros((2, *shape), dtype=torch.float32, device=torch_device())
         self._images[:, ::2] = 0.5  # any picture will do to compile the kernels and to record them
-        self._upload, self._work, self._download = (torch.cuda.Stream() for _ in range(3))
+        self._upload, self._work = torch.cuda.Stream(), torch.cuda.Stream()
         self._slots = [_Slot(self._images) for _ in range(2)]
         self._count = 0
         with torch.cuda.stream(self._work):
             run_pipeline("cuda", list(self._images), self._settings, timed=False)
         torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=self._work):
+        self._graph = graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._work):
             self._result = run_pipeline("cuda", list(self._images), self._settings, timed=False)
 
     def begin(self, images: list[Any]) -> Any:
@@ -54,6 +63,13 @@ class GraphRunner:
         start = time.perf_counter()
         if self._direct:
             return run_pipeline("cuda", images, self._settings), is_on_gpu(images[0]), start
+        if self._graph is None:
+            with cuda_backend().recording(self._recordings):
+                result = run_pipeline("cuda", images, self._settings, timed=False)
+            done = torch.cuda.Event()
+            done.record()
+            found = {name: getattr(result, name) for name in _RESULTS}
+            return result, *self._fetch(found, done, is_on_gpu(images[0])), start
         slot = self._slots[self._count % len(self._slots)]
         self._count += 1
         on_gpu, caller = is_on_gpu(images[0]), torch.cuda.current_stream()
@@ -73,13 +89,17 @@ class GraphRunner:
             # The next replay writes over the recording's result: this pair's goes to tensors of its own.
             found = {name: getattr(self._result, name).clone() for name in _RESULTS}
             slot.done.record()
+        return self._result, *self._fetch(found, slot.done, on_gpu), start
+
+    def _fetch(self, found: dict[str, Any], done: Any, on_gpu: bool) -> tuple[dict[str, Any], Any]:
+        """Put a result on its way to the host, unless it stays; return its arrays, and the event of their landing."""
         with torch.cuda.stream(self._download):
-            self._download.wait_event(slot.done)
+            self._download.wait_event(done)
             if not on_gpu:
                 found = {name: _to_host(tensor, self._download) for name, tensor in found.items()}
             landed = torch.cuda.Event()
             landed.record()
-        return found, landed, start
+        return found, landed
 
     def end(self, ticket: Any) -> Match:
         """Wait for a pair's result and return it, the images still the recording's own."""
@@ -87,14 +107,15 @@ class GraphRunner:
             result: Match
             result, on_gpu, _ = ticket
             return result if on_gpu else result.to_numpy()
-        found, landed, start = ticket
+        like, found, landed, start = ticket
         landed.synchronize()
         for array in found.values():
             if array.is_cuda:  # the caller's from here on: not to be reused while its stream still reads it
                 array.record_stream(torch.cuda.current_stream())
         arrays = {name: array if array.is_cuda else array.numpy() for name, array in found.items()}
         timings = {"from upload to download": time.perf_counter() - start}
-        return replace(self._result, **arrays, timings=timings)
+        assert isinstance(like, Match)
+        return replace(like, **arrays, timings=timings)
 
 
 class _Slot:

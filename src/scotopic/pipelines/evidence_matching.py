@@ -217,7 +217,7 @@ def describe_views(
         channels = images[0].shape[2]
         colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
         return colors, [field.boundary_map for field in given]
-    fields = fit_fields(backend, images, settings, report)
+    fields = backend.replayed(settings, lambda *views: fit_fields(backend, views, settings, report), *images)
     return [field.color_map for field in fields], [field.boundary_map for field in fields]
 
 

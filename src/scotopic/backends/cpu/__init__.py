@@ -1,5 +1,8 @@
 """The CPU backend: NumPy arrays, OpenCV's filters, Numba kernels."""
 
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +10,8 @@ from scotopic.backends.cpu.evidence import CpuEvidence
 from scotopic.backends.cpu.junctions import CpuJunctions
 from scotopic.backends.cpu.matching import CpuMatching
 from scotopic.backends.device import to_numpy
+
+T = TypeVar("T")
 
 
 class CpuBackend(CpuJunctions, CpuMatching, CpuEvidence):
@@ -26,3 +31,6 @@ class CpuBackend(CpuJunctions, CpuMatching, CpuEvidence):
 
     def synchronize(self) -> None:
         return
+
+    def replayed(self, key: Hashable, work: Callable[..., T], *arrays: np.ndarray) -> T:
+        return work(*arrays)

@@ -1,6 +1,9 @@
 """The GPU backend: torch tensors and Triton kernels."""
 
-from typing import cast
+import threading
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -12,13 +15,17 @@ from scotopic.arrays import Namespace
 from scotopic.backends.cuda.evidence import CudaEvidence
 from scotopic.backends.cuda.junctions import CudaJunctions
 from scotopic.backends.cuda.matching import CudaMatching
+from scotopic.backends.cuda.recordings import Recordings
 from scotopic.backends.device import synchronize, to_tensor, torch_device
+
+T = TypeVar("T")
 
 
 class CudaBackend(CudaJunctions, CudaMatching, CudaEvidence):
     """Implements :class:`~scotopic.backends.protocol.Backend`."""
 
     name = "cuda"
+    _local = threading.local()
     xp = cast(Namespace[Tensor], torch_namespace)
 
     def asarray(self, values: Tensor | NDArray[np.generic]) -> Tensor:
@@ -32,3 +39,16 @@ class CudaBackend(CudaJunctions, CudaMatching, CudaEvidence):
 
     def synchronize(self) -> None:
         synchronize()
+
+    def replayed(self, key: Hashable, work: Callable[..., T], *arrays: Tensor) -> T:
+        recordings: Recordings | None = getattr(self._local, "recordings", None)
+        return work(*arrays) if recordings is None else recordings.run(key, work, arrays)
+
+    @contextmanager
+    def recording(self, recordings: Recordings | None) -> Generator[None, None, None]:
+        """Record and replay work in this block of this thread, unless ``recordings`` is ``None``."""
+        self._local.recordings = recordings
+        try:
+            yield
+        finally:
+            self._local.recordings = None

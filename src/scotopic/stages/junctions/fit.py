@@ -163,7 +163,8 @@ def _fit_tiles(
     tiles = [(r, c) for r in spans(rows, settings.tile, margin) for c in spans(columns, settings.tile, margin)]
     if len(tiles) == 1:
         return _fit(backend.new_fit(small, settings), settings, report)
-    parameters, color_map = backend.asarray(np.zeros((len(small), rows, columns, 5))), backend.xp.zeros_like(small)
+    xp, color_map = backend.xp, backend.xp.zeros_like(small)
+    parameters = xp.repeat(xp.astype(color_map[:, 0, :rows, :columns, None], xp.float64), 5, axis=3)
     for k, (r, c) in enumerate(tiles):
         down, across = (slice(each.first * stride, (each.last - 1) * stride + size) for each in (r, c))
         field = backend.new_fit(small[..., down, across], settings)

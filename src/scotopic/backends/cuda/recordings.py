@@ -1,0 +1,58 @@
+"""Work recorded as CUDA graphs, to be replayed on other arrays of the same shapes without launching each kernel."""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+MOST = 4  #: recordings that are kept; each holds the memory of its work
+
+
+class Recordings:
+    """What a stream of pairs does again and again. A piece of work is recorded when it is done for the second time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, _Recording | None] = {}
+
+    def run(self, key: Hashable, work: Callable[..., T], arrays: Sequence[Tensor]) -> T:
+        """Return ``work(*arrays)``; ``key`` stands for all else that it depends on."""
+        key = key, tuple(array.shape for array in arrays)
+        if key not in self._kept:  # as usual the first time, which compiles kernels and makes tables
+            while len(self._kept) >= MOST:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = None
+            return work(*arrays)
+        recording = self._kept[key] = self._kept[key] or _Recording(work, arrays)
+        found: T = recording.replay(arrays)
+        return found
+
+
+class _Recording:
+    """One piece of work, with its own input and output."""
+
+    def __init__(self, work: Callable[..., Any], arrays: Sequence[Tensor]) -> None:
+        self._inputs, self._graph = [array.clone() for array in arrays], torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._result = work(*self._inputs)
+
+    def replay(self, arrays: Sequence[Tensor]) -> Any:
+        for place, array in zip(self._inputs, arrays, strict=True):
+            place.copy_(array)
+        self._graph.replay()
+        return _copied(self._result)  # the next replay writes over it
+
+
+def _copied(value: Any) -> Any:
+    """Return lists and dataclasses with copies of their tensors."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, list):
+        return [_copied(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        tensors = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{k: _copied(v) for k, v in tensors.items() if isinstance(v, Tensor)})
+    return value
