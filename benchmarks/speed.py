@@ -1,11 +1,11 @@
-"""How long each stage takes, how much memory the whole needs, and how both grow with the image.
+"""How long each stage takes, how much memory the whole needs, how both grow with the image, and the first run.
 
     python benchmarks/speed.py --json benchmarks/results/cpu.json
     python benchmarks/speed.py --device cuda --json benchmarks/results/gpu.json
 
 Compiled code is warm, times are medians of repeats, upload and download included; memory is the peak of a process that
-does nothing else, or what the GPU's allocator held at most. Times on a shared machine are noisy: compare them as ratios
-within one file.
+does nothing else, or what the GPU's allocator held at most. A first run is a process with empty caches of compiled
+code. Times on a shared machine are noisy: compare them as ratios within one file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,6 +29,7 @@ from scenes import rendered_pair, speed_pair
 
 import scotopic
 from scotopic.backends.device import resolve_device
+from scotopic.settings import JunctionMatchingSettings
 
 # The published implementation on one 593 x 398 pair: on two CPU cores, extrapolated from a crop; on an H200.
 PUBLISHED_SECONDS = {"cpu": 17_800, "cuda": 71}
@@ -60,27 +62,48 @@ def time_stream(left: Any, right: Any, preset: str, device: str, disparities: in
 
 
 def time_gpu(presets: list[str], repeats: int, disparities: int) -> dict[str, Any]:
-    """Time the presets, a stream and a large pair on the GPU, and every kernel by itself."""
+    """Time the presets, streams of pairs and large pairs on the GPU, and every kernel of the junctions by itself."""
     import torch
     from gpu_kernels import time_kernels
 
     _, left, right = speed_pair()
-    found: dict[str, Any] = {"presets": {}, "kernels": {}}
+    found: dict[str, Any] = {"presets": {}, "kernels": {}, "stream_pairs_per_s": {}, "large": {}}
+    width, height, candidates = LARGE
+    # The pair over and over: to the fit every patch is as hard as there, and rendering so much noise takes minutes.
+    large = [np.tile(image, (-(-height // 398), -(-width // 593), 1))[:height, :width] for image in (left, right)]
     for preset in presets:
         torch.cuda.reset_peak_memory_stats()
         found["presets"][preset] = time_pair(left, right, preset, "cuda", repeats, disparities)
         found["presets"][preset]["peak_memory_mib"] = torch.cuda.max_memory_allocated() / 2**20
-        found["kernels"][preset] = time_kernels(left, right, preset, disparities)
-    found["stream_pairs_per_s"] = time_stream(left, right, "fast", "cuda", disparities, 200)
-    width, height, candidates = LARGE
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    # The pair over and over: to the fit every patch is as hard as there, and rendering so much noise takes minutes.
-    large = [np.tile(image, (-(-height // 398), -(-width // 593), 1))[:height, :width] for image in (left, right)]
-    found["large"] = time_pair(*large, "fast", "cuda", repeats, candidates)
-    found["large"] |= {"width": width, "height": height, "disparities": candidates}
-    found["large"]["peak_memory_mib"] = torch.cuda.max_memory_allocated() / 2**20
+        if isinstance(scotopic.PRESETS[preset], JunctionMatchingSettings):
+            found["kernels"][preset] = time_kernels(left, right, preset, disparities)
+        if preset == "paper":
+            continue  # nobody waits for it
+        found["stream_pairs_per_s"][preset] = time_stream(left, right, preset, "cuda", disparities, 200)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        one = time_pair(*large, preset, "cuda", repeats, candidates)
+        one |= {"width": width, "height": height, "disparities": candidates}
+        one["peak_memory_mib"] = torch.cuda.max_memory_allocated() / 2**20
+        found["large"][preset] = one
     return found
+
+
+def first_run(preset: str, device: str) -> dict[str, float]:
+    """Return the seconds, and those of the processor, that a process with empty caches takes to match a small pair."""
+    code = (
+        "import scenes, scotopic; left, right = scenes.rendered_pair(200, 150); "
+        f"scotopic.match(left, right, {preset!r}, {device!r}, max_disparity=32)"
+    )
+    with tempfile.TemporaryDirectory() as empty:
+        caches = {name: str(Path(empty, name)) for name in ("NUMBA_CACHE_DIR", "TRITON_CACHE_DIR")}
+        before, start = os.times(), time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=Path(__file__).parent, check=True, env={**os.environ, **caches}
+        )
+        wall, after = time.perf_counter() - start, os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"seconds": wall, "processor_seconds": used}
 
 
 def peak_memory(preset: str, disparities: int) -> float:
@@ -96,7 +119,7 @@ def peak_memory(preset: str, disparities: int) -> float:
     return int(done.stdout) / (1024 if sys.platform != "darwin" else 1024**2)
 
 
-def time_sizes(preset: str, repeats: int, disparities: int) -> dict[str, Any]:
+def time_sizes(preset: str, device: str, repeats: int, disparities: int) -> dict[str, Any]:
     """Time a preset over image sizes; the slope of log time over log pixels is 1 where cost grows linearly."""
     points = []
     for width, height in SIZES:
@@ -104,7 +127,7 @@ def time_sizes(preset: str, repeats: int, disparities: int) -> dict[str, Any]:
         seconds = []
         for _ in range(repeats):
             start = time.perf_counter()
-            scotopic.match(*pair, preset, "cpu", max_disparity=disparities)
+            scotopic.match(*pair, preset, device, max_disparity=disparities)
             seconds.append(time.perf_counter() - start)
         points.append({"width": width, "height": height, "seconds": statistics.median(seconds)})
         print(f"{preset} {width} x {height}: {points[-1]['seconds']:.2f} s", file=sys.stderr)
@@ -153,7 +176,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="where to write the results")
-    parser.add_argument("--presets", nargs="+", default=["paper", "fast"], choices=sorted(scotopic.PRESETS))
+    parser.add_argument("--presets", nargs="+", default=["paper", "fast", "best"], choices=sorted(scotopic.PRESETS))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per preset; fast gets three times as many")
     parser.add_argument("--disparities", type=int, default=128)
@@ -182,7 +205,9 @@ def main() -> None:
             found = time_pair(left, right, preset, "cpu", repeats, arguments.disparities)
             found["peak_memory_mib"] = peak_memory(preset, arguments.disparities)
             results["presets"][preset] = found
-        results["sizes"] = time_sizes("fast", arguments.repeats, 64)
+    quick = [preset for preset in arguments.presets if preset != "paper"]
+    results["sizes"] = {preset: time_sizes(preset, device, arguments.repeats, 64) for preset in quick}
+    results["first_run"] = {preset: first_run(preset, device) for preset in quick}
     for found in results["presets"].values():
         found["speed_up_over_published"] = PUBLISHED_SECONDS[device] / found["median_seconds"]["total"]
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
@@ -197,14 +222,15 @@ def print_summary(results: dict[str, Any]) -> None:
             f"{preset}: {found['median_seconds']['total']:.3f} s, {found['peak_memory_mib']:.0f} MiB, "
             f"{found['speed_up_over_published']:.0f} x the published code"
         )
-    if "sizes" in results:
-        print(f"time grows with pixels to the power {results['sizes']['slope']:.2f}")
-    if "large" in results:
-        large = results["large"]
+    for preset, sizes in results["sizes"].items():
+        print(f"{preset}: time grows with pixels to the power {sizes['slope']:.2f}")
+    for preset, first in results["first_run"].items():
+        print(f"{preset}: first run {first['seconds']:.1f} s, {first['processor_seconds']:.1f} s of the processor")
+    for preset, large in results.get("large", {}).items():
         print(
-            f"fast, {large['width']} x {large['height']}, {large['disparities']} candidates: "
-            f"{large['median_seconds']['total']:.2f} s, {large['peak_memory_mib']:.0f} MiB; stream: "
-            f"{results['stream_pairs_per_s']:.1f} pairs/s"
+            f"{preset}, {large['width']} x {large['height']}, {large['disparities']} candidates: "
+            f"{large['median_seconds']['total']:.2f} s, {large['peak_memory_mib']:.0f} MiB; stream of small pairs: "
+            f"{results['stream_pairs_per_s'][preset]:.1f} pairs/s"
         )
     for preset, kernels in results.get("kernels", {}).items():
         for name, row in kernels.items():
