@@ -7,7 +7,7 @@ backend knows nothing of stages or pipelines; what a kernel needs, it is given. 
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,34 @@ class PatchFilter:
     along_patch: Floats  #: orthonormal transform, ``(size^2, size^2)``
     along_group: Floats  #: orthonormal transform, ``(count, count)``
     window: Floats  #: weights of a patch's pixels, ``(size^2,)``
+
+
+class Projection(NamedTuple):
+    """Where the points of one view are seen after a motion (:mod:`scotopic.fusion.geometry`), px."""
+
+    turn: Floats  #: rotation, ``(3, 3)``
+    shift: Floats  #: translation of this view's camera, ``(3,)``
+    focal: float
+    center: float  #: column of the axis
+    middle: float  #: row of the axis
+    aspect: float  #: fx / fy
+    least: float  #: ``q Z`` up to which a point is beside the camera, not before it
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return everything in one row."""
+        return (*map(float, self.turn.ravel()), *map(float, self.shift), *self[2:])
+
+
+@dataclass(frozen=True, eq=False)
+class Compared(Generic[Array]):
+    """One view of a template, and the image that is compared with it where its points are after a motion."""
+
+    image: Array  #: ``(H, W, C)``
+    jacobian: Array  #: derivatives of its values, ``(6, H, W, C)``
+    weight: Array  #: ``(H, W)``
+    q: Array  #: ``(H, W)``
+    other: Array  #: ``(H, W, C)``
+    projection: Projection
 
 
 class JunctionFit(Protocol[Array]):
@@ -109,9 +137,6 @@ class Backend(Protocol[Array]):
 
     def inner_products(self, one: Array, other: Array) -> Floats:
         """Return the inner products of rows ``(A, N)`` with rows ``(B, N)``, added up in float64: ``(A, B)``."""
-
-    def scatter_max(self, values: Array, places: Array, candidates: Array) -> Array:
-        """Return flat values, each replaced by the largest candidate for its place where that is larger."""
 
     # Junctions
 
@@ -224,3 +249,21 @@ class Backend(Protocol[Array]):
         self, disparity: Array, weights: Array, present: Array, planes: PlaneSettings, spacing: int
     ) -> Array:
         """Return one round of local planes through ``disparity``; every ``spacing``-th pixel around is looked at."""
+
+    # Fusion
+
+    def splat(self, q: Array, projection: Projection) -> Array:
+        """Return the largest ``q`` of the points that land within a pixel of each place; 0 where none does."""
+
+    def look_back(self, image: Array, q: Array, projection: Projection, hidden: float) -> tuple[Array, Array]:
+        """Return what an image shows at the nearest pixel to each point, and which points it shows.
+
+        Those that land outside are not shown, nor those with one in front that is nearer by more than ``hidden``.
+        """
+
+    def compare(self, views: Sequence[Compared[Array]]) -> list[Floats]:
+        """Return for each view the weighted sums of ``(1, t, s, J)`` times ``(1, t, s)``, ``(9, 3)``.
+
+        ``t`` are the template's values, ``J`` their derivatives, and ``s`` those of the other image, linearly between
+        its pixels; points that land outside do not count.
+        """

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.arrays import Array
-from scotopic.backends.protocol import Backend
+from scotopic.backends.protocol import Backend, Projection
 from scotopic.depth import Calibration
 
 Matrix = NDArray[np.float64]
@@ -46,6 +46,17 @@ class StereoCamera:
         height, width = shape[:2]
         return cls(float(width), 1.0, (width - 1) / 2, (height - 1) / 2)
 
+    def projection(self, motion: Matrix, is_right: bool) -> Projection:
+        """Return where the points of a view are seen by the same camera after a motion.
+
+        ``motion`` takes points to the left camera's new frame. Points behind the camera get a ``q`` of 0 or less.
+        """
+        turn, shift = motion[:3, :3], motion[:3, 3]
+        if is_right:
+            shift = shift + turn[:, 0] - np.eye(3)[0]
+        center = self.cx + self.doffs if is_right else self.cx
+        return Projection(turn, shift, self.focal, center, self.cy, self.aspect, _BESIDE * self.focal)
+
     def halved(self) -> StereoCamera:
         """Return the cameras of images at half size."""
         cx, cy = (self.cx + 0.5) / 2 - 0.5, (self.cy + 0.5) / 2 - 0.5
@@ -75,21 +86,15 @@ class Rays(Generic[Array]):
 def project(
     backend: Backend[Array], camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix
 ) -> tuple[Array, Array, Array]:
-    """Return column, row and ``q`` at which the points of a view are seen by the same camera after a motion.
-
-    ``motion`` takes points to the camera's new frame. Points behind it get a ``q`` of 0 or less.
-    """
-    turn, shift = motion[:3, :3], motion[:3, 3]
-    if rays.is_right:
-        shift = shift + turn[:, 0] - np.eye(3)[0]
-    u, v, f = rays.u, rays.v, camera.focal
+    """Return column, row and ``q`` at which the points of a view are seen after a motion, see there."""
+    turn, shift, f, center, middle, aspect, least = camera.projection(motion, rays.is_right)
+    u, v = rays.u, rays.v
     x, y, z = (
         u * float(turn[i, 0]) + (v * float(turn[i, 1]) + float(turn[i, 2]) * f) + q * float(shift[i]) for i in range(3)
     )
     # A point beside the camera is seen nowhere; any place outside will do for it.
-    scale = f / backend.xp.where(backend.xp.abs(z) > _BESIDE * f, z, _BESIDE * f)
-    center = camera.cx + camera.doffs if rays.is_right else camera.cx
-    return x * scale + center, y * scale / camera.aspect + camera.cy, q * scale
+    scale = f / backend.xp.where(backend.xp.abs(z) > least, z, least)
+    return x * scale + center, y * scale / aspect + middle, q * scale
 
 
 def exponential(twist: Matrix) -> Matrix:

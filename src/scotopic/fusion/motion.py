@@ -32,7 +32,7 @@ import numpy as np
 
 from scotopic.arrays import Array
 from scotopic.backends.device import to_numpy
-from scotopic.backends.protocol import Backend
+from scotopic.backends.protocol import Backend, Compared
 from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
 from scotopic.stages.channels import high_pass
 from scotopic.stages.confidence import measure_jumps
@@ -211,13 +211,18 @@ def _compare(
     pair: Sequence[Array],
     motion: Matrix,
 ) -> list[_Comparison]:
-    xp, found = backend.xp, []
-    for view, image in zip(views, pair, strict=True):
-        seen, weight = _look(backend, camera, view, image, motion)
-        values = xp.stack([xp.ones_like(seen), view.image, seen])
-        weighted = values * weight
-        found.append(_Comparison(_products(backend, values, weighted), _products(backend, view.jacobian, weighted)))
-    return found
+    compared = [
+        Compared(
+            view.image,
+            view.jacobian,
+            view.weight[..., 0],
+            view.q,
+            image,
+            camera.projection(motion, view.rays.is_right),
+        )
+        for view, image in zip(views, pair, strict=True)
+    ]
+    return [_Comparison(sums[:3], sums[3:]) for sums in backend.compare(compared)]
 
 
 def _look(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.backends.cpu.evidence import CpuEvidence
+from scotopic.backends.cpu.fusion import CpuFusion
 from scotopic.backends.cpu.junctions import CpuJunctions
 from scotopic.backends.cpu.matching import CpuMatching
 from scotopic.backends.device import to_numpy
@@ -14,7 +15,7 @@ from scotopic.backends.device import to_numpy
 T = TypeVar("T")
 
 
-class CpuBackend(CpuJunctions, CpuMatching, CpuEvidence):
+class CpuBackend(CpuJunctions, CpuMatching, CpuEvidence, CpuFusion):
     """Implements :class:`~scotopic.backends.protocol.Backend`."""
 
     name = "cpu"

@@ -59,8 +59,3 @@ class CpuImages:
     def inner_products(self, one: np.ndarray, other: np.ndarray) -> Floats:
         # Not a product of matrices, for the same reason.
         return np.asarray(np.einsum("in,jn->ij", one, other, dtype=np.float64, casting="same_kind"))
-
-    def scatter_max(self, values: np.ndarray, places: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        out = values.copy()
-        np.maximum.at(out, places, candidates)
-        return out

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from scotopic.arrays import Namespace
 from scotopic.backends.cuda.evidence import CudaEvidence
+from scotopic.backends.cuda.fusion import CudaFusion
 from scotopic.backends.cuda.junctions import CudaJunctions
 from scotopic.backends.cuda.matching import CudaMatching
 from scotopic.backends.cuda.recordings import Recordings
@@ -21,7 +22,7 @@ from scotopic.backends.device import synchronize, to_tensor, torch_device
 T = TypeVar("T")
 
 
-class CudaBackend(CudaJunctions, CudaMatching, CudaEvidence):
+class CudaBackend(CudaJunctions, CudaMatching, CudaEvidence, CudaFusion):
     """Implements :class:`~scotopic.backends.protocol.Backend`."""
 
     name = "cuda"

@@ -79,9 +79,6 @@ class CudaImages:
     def inner_products(self, one: Tensor, other: Tensor) -> Floats:
         return np.asarray((one.double() @ other.double().T).cpu().numpy(), np.float64)
 
-    def scatter_max(self, values: Tensor, places: Tensor, candidates: Tensor) -> Tensor:
-        return values.scatter_reduce(0, places, candidates, "amax")
-
 
 def blur_axis(values: Tensor, axis: int, sigma: float, out: Tensor | None = None) -> Tensor:
     """Return a contiguous array blurred along one of its axes, in ``out`` if that is given, another array."""
