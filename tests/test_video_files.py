@@ -12,10 +12,11 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+import tifffile
 from video_runs import NAMES, listing, read_video, write_source, write_video
 
 from scotopic.errors import InputError, OutputError, SettingsError
-from scotopic.io.frames import FrameFolder, open_pairs
+from scotopic.io.frames import FrameFolder, open_frames, open_pairs
 from scotopic.io.video import VideoFile, is_cut_short, video_file
 
 #: Codecs and pixel formats of MP4 that Chromium, Firefox and Safari all play, and the decoder that FFmpeg has for each.
@@ -173,3 +174,14 @@ def test_what_a_container_announces_is_compared_with_what_is_there(tmp_path: Pat
     ):
         (tmp_path / name).write_bytes(content)
         assert not is_cut_short(tmp_path / name), name
+
+
+def test_pages_with_an_opaque_alpha_channel_are_frames_without_it(tmp_path: Path) -> None:
+    color = np.random.default_rng(0).integers(0, 255, (3, 6, 8, 3), np.uint8)
+    color[..., 2] = 255  # taken for alpha if the channels were turned around before it is dropped
+    pages = np.concatenate([color, np.full((3, 6, 8, 1), 255, np.uint8)], axis=3)
+    tifffile.imwrite(tmp_path / "stack.tif", pages, photometric="rgb", extrasamples=["unassalpha"])
+
+    frames = list(open_frames(tmp_path / "stack.tif").read(0))
+
+    np.testing.assert_array_equal(frames, color)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io.bags import BagTopic, is_bag, open_topic, pair_by_time, split_topic
 from scotopic.io.disparity import NPZ_FORMAT, write_disparity
-from scotopic.io.images import as_image, decode_pages, read_image, write_png
+from scotopic.io.images import as_image, as_recorded, decode_pages, read_image, write_png
 from scotopic.io.npz import write_npz
 from scotopic.io.pfm import write_pfm
 from scotopic.io.video import VideoFile
@@ -70,7 +70,9 @@ class FrameFolder:
     def __init__(self, folder: Path) -> None:
         self.path, self.title = str(folder), repr(str(folder))
         try:
-            found = [path for path in folder.iterdir() if os.path.isfile(path) and not path.name.startswith(".")]
+            # A link that leads nowhere is a frame too, and refused when it is read: without it, later frames of this
+            # view would be matched with earlier ones of the other.
+            found = [path for path in folder.iterdir() if not (os.path.isdir(path) or path.name.startswith("."))]
         except OSError as error:
             raise InputError(f"The folder {self.title} cannot be opened: {error.strerror}. Check the path.") from error
         self._paths = sorted(
@@ -115,7 +117,7 @@ class TiffStack:
     def read(self, start: int) -> Iterator[Frame]:
         """Yield the frames from number ``start`` on."""
         for number, page in enumerate(self._pages[start:], start):
-            frame = page if page.ndim == 2 else np.ascontiguousarray(page[:, :, ::-1])  # OpenCV has blue first
+            frame = as_recorded(page, f"frame {number} of {self.title}")
             as_image(frame, f"frame {number} of {self.title}")  # raises if its values cannot be used
             yield frame
 
