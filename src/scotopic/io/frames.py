@@ -162,6 +162,10 @@ class StereoFrames:
             self.pairing = f"{left.total} pairs of {recorded[0]} left and {recorded[1]} right frames, by their times"
             if left.camera_info is not None and right.camera_info is not None:
                 self.camera_infos = left.camera_info, right.camera_info
+        #: What to tell the user if frames of one number seem to be of different times.
+        self.doubt = (
+            _doubt_pairing(left, right) if isinstance(left, FrameFolder) and isinstance(right, FrameFolder) else None
+        )
         self._stop = None if count is None else start + count
         totals = [view.total for view in (left, right) if view.total is not None]
         if len(totals) == 2 and not shortest and abs(totals[0] - totals[1]) > max(left.slack, right.slack):
@@ -229,6 +233,27 @@ def open_pairs(
     """Open two views as :class:`StereoFrames`, which documents the parameters and errors."""
     with closing(open_view(left)) as first, closing(open_view(right)) as second:
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
+
+
+def _doubt_pairing(left: FrameFolder, right: FrameFolder) -> str | None:
+    """Return what looks wrong if the numbers in the names of two folders do not go along: each may lack other frames.
+
+    Counters may begin at different numbers, and times may differ by less than half of the time between two frames.
+    """
+    names = [(left.name(k), right.name(k)) for k in range(min(left.total, right.total))]
+    digits = [[re.findall(r"[0-9]+", Path(name).stem) for name in pair] for pair in names]
+    if len(names) < 2 or not all(found and len(found[-1]) < 20 for pair in digits for found in pair):
+        return None
+    numbers = np.array([[int(found[-1]) for found in pair] for pair in digits], np.float64)
+    lag = numbers[:, 0] - numbers[:, 1]
+    apart = np.abs(lag - np.median(lag)) > np.median(np.abs(np.diff(numbers[:, 0]))) / 2
+    if not apart.any():
+        return None
+    first = int(np.argmax(apart))
+    return (
+        f"Pair {first} is {names[first][0]!r} and {names[first][1]!r}, whose numbers do not go along with those of "
+        "other pairs. A frame may be missing in one of the folders: remove its partner from the other."
+    )
 
 
 def natural_order(name: str) -> tuple[list[str | int], str]:

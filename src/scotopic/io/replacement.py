@@ -236,8 +236,8 @@ def _files(folder: Path) -> list[str]:
 def lock_file(path: Path, folder: Path) -> int | None:
     """Lock a file, or a folder itself, until its descriptor is closed or the process ends.
 
-    Returns ``None`` where the system has no locks. Raises :class:`OutputError` if another process, which is then writing
-    to `folder`, has locked it.
+    Returns ``None`` where the system has no locks. Raises :class:`OutputError` if another process has locked it, which
+    is then writing to `folder`.
     """
     try:
         import fcntl

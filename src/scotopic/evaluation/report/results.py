@@ -105,7 +105,7 @@ def _is_plan(values: object) -> bool:
     """Whether the entries that the report uses are what a benchmark writes; there may be others."""
     if not isinstance(values, dict):
         return False
-    kinds = {"methods": str, "datasets": dict, "coverages": (int, float)}
+    kinds: dict[str, Any] = {"methods": str, "datasets": dict, "coverages": (int, float)}
     lists = [(values.get(name), kind) for name, kind in kinds.items() if values.get(name) is not None]
     return all(isinstance(found, list) and all(isinstance(each, kind) for each in found) for found, kind in lists)
 
