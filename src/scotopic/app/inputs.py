@@ -259,7 +259,7 @@ def _normalize(pair: Pair) -> Pair:
     levels = find_levels(*frames[0])
     if levels.is_full:
         return pair
-    told = () if levels.warning is None else (levels.warning,)
+    told = () if levels.warning is None else (f"{levels.warning} The command scotopic match takes them.",)
     scaled = tuple((levels.apply(left), levels.apply(right)) for left, right in frames)
     about = {**pair.about, "levels": levels.as_dict()}
     return replace(pair, frames=scaled, about=about, warnings=(*pair.warnings, *told))
