@@ -75,19 +75,19 @@ class FrameFolder:
             found = [path for path in folder.iterdir() if not (os.path.isdir(path) or path.name.startswith("."))]
         except OSError as error:
             raise InputError(f"The folder {self.title} cannot be opened: {error.strerror}. Check the path.") from error
-        self._paths = sorted(
+        self.paths = sorted(
             (path for path in found if path.suffix.lower() in IMAGE_SUFFIXES), key=lambda path: natural_order(path.name)
         )
-        if not self._paths:
+        if not self.paths:
             raise InputError(
                 f"The folder {self.title} holds no frames: none of its {len(found)} files ends in "
                 f"{', '.join(IMAGE_SUFFIXES)}."
             )
-        self.total = len(self._paths)
+        self.total = len(self.paths)
 
     def read(self, start: int) -> Iterator[Frame]:
         """Yield the frames from number ``start`` on, reading each when it is needed."""
-        for number, path in enumerate(self._paths[start:], start):
+        for number, path in enumerate(self.paths[start:], start):
             try:
                 frame = read_image(path)
                 if frame.dtype.kind == "f":
@@ -98,7 +98,7 @@ class FrameFolder:
 
     def name(self, number: int) -> str:
         """Return the name of a frame's file."""
-        return self._paths[number].name
+        return self.paths[number].name
 
     def close(self) -> None:
         """Do nothing: no file is kept open."""
@@ -240,7 +240,7 @@ def _doubt_pairing(left: FrameFolder, right: FrameFolder) -> str | None:
 
     Counters may begin at different numbers, and times may differ by less than half of the time between two frames.
     """
-    names = [(left.name(k), right.name(k)) for k in range(min(left.total, right.total))]
+    names = [(one.name, other.name) for one, other in zip(left.paths, right.paths, strict=False)]
     digits = [[re.findall(r"[0-9]+", Path(name).stem) for name in pair] for pair in names]
     if len(names) < 2 or not all(found and len(found[-1]) < 20 for pair in digits for found in pair):
         return None
