@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
@@ -149,3 +152,19 @@ def damaged(random: np.random.Generator, content: bytes) -> bytes:
         else:
             content = content[: random.integers(len(content) + 1)]
     return content
+
+
+@contextmanager
+def no_hang(seconds: int = 5) -> Iterator[None]:
+    """Fail what takes longer."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("a damaged file took too long")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -65,6 +65,13 @@ def is_loaded(page: Any, selector: str) -> bool:
 # --- in a browser ---------------------------------------------------------------------------------------------------
 
 
+def test_each_place_for_a_file_has_a_name_of_its_own(page: Any) -> None:
+    choose(page, OWN)
+
+    for name in ("Left image", "Right image"):
+        page.get_by_role("button", name=name).wait_for()
+
+
 def test_the_page_loads_with_nothing_from_elsewhere(browser: Any, served: Served) -> None:
     context = browser.new_context()
     opened = context.new_page()

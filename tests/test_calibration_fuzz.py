@@ -5,9 +5,7 @@
 
 import os
 import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,7 @@ from calibration_files import (
     WIDTH,
     damaged,
     example_rig,
+    no_hang,
     rectified_rig,
     store,
 )
@@ -32,22 +31,6 @@ from scotopic.errors import InputError
 from scotopic.io import read_pfm, write_pfm
 
 COUNT = int(os.environ.get("SCOTOPIC_FUZZ", "300"))
-
-
-@contextmanager
-def no_hang(seconds: int = 5) -> Iterator[None]:
-    """Fail what takes longer."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError("a damaged file took too long")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def put(path: Path, content: bytes) -> Path:

@@ -286,3 +286,12 @@ scotopic.match(*pair[..., 0], preset="fast", min_disparity=-8, symmetric=False, 
 assert kernels() == warm, {name for name in warm if warm[name] != kernels()[name]}
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_advice_names_options_with_their_values_and_without_quotes(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((2, 48, 64), np.uint8))
+
+    message = error_line(run("video", tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "out"))
+
+    assert "--kind counts for" in message
+    assert "--kind bit-planes for" in message

@@ -234,6 +234,29 @@ def test_a_burst_is_one_answer_for_its_reference() -> None:
     assert fused < single / 1.6
 
 
+@pytest.mark.parametrize("others_see_it", [False, True])
+def test_what_is_masked_in_a_burst_is_masked_unless_another_frame_shows_it(others_see_it: bool) -> None:
+    pairs = frames(range(3))
+    hidden = np.zeros((96, 160, 3), bool)
+    hidden[36:60, 70:110] = True
+    left = [np.ma.MaskedArray(np.where(hidden, 0.9, image).astype(np.float32), hidden) for image, _ in pairs]
+    if others_see_it:
+        left[1:] = [image for image, _ in pairs[1:]]
+
+    found = scotopic.match_burst(
+        left, [image for _, image in pairs], "best", "cpu", calibration=SCENE.calibration, **QUICK
+    )
+
+    inside = np.s_[42:54, 78:102]  # the camera sways by some pixels
+    is_masked = found.reason[inside] == scotopic.Reason.MASKED
+    if others_see_it:
+        assert not is_masked.any()
+        assert float(np.median(found.frames[inside])) == pytest.approx(2, abs=0.3)
+    else:
+        assert is_masked.all()
+        assert np.isnan(found.disparity[inside]).all()
+
+
 def test_a_burst_leaves_out_frames_that_show_something_else() -> None:
     pairs = [*frames(range(3)), *frames([0], MovingScene(seed=3)), (np.zeros((96, 160, 3)), np.zeros((96, 160, 3)))]
     left, right = zip(*pairs, strict=True)

@@ -149,7 +149,15 @@ def test_the_command_takes_one_file_for_both_cameras_or_one_for_each(tmp_path: P
 
 @pytest.mark.parametrize(
     "wrong",
-    [np.zeros((3, 4)), np.zeros(SIZE[::-1]), np.zeros((*SIZE, 2)), np.full(SIZE, "hot"), "missing.npy", "x.png"],
+    [
+        np.zeros((3, 4)),
+        np.zeros(SIZE[::-1]),
+        np.zeros((*SIZE, 2)),
+        np.full(SIZE, "hot"),
+        "missing.npy",
+        "x.png",
+        np.zeros((*SIZE, 3), [("a", "f4")]),
+    ],
 )
 def test_what_is_no_mask_of_this_size_is_refused(wrong: Any, tmp_path: Path) -> None:
     wrong = tmp_path / wrong if isinstance(wrong, str) else wrong

@@ -329,3 +329,19 @@ def test_importing_does_not_import_opencv() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+@pytest.mark.parametrize("kind", ["U3", "S3", "m8[s]", "V4"])
+def test_arrays_of_several_channels_that_are_no_numbers_are_refused(channels: int, kind: str) -> None:
+    with pytest.raises(InputError, match="left image has"):
+        as_image(np.zeros((5, 6, channels), kind), "left")
+
+
+def test_an_object_that_fails_to_be_an_array_is_refused() -> None:
+    class Broken:
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            raise KeyError("pixels")
+
+    with pytest.raises(InputError, match="Broken that NumPy cannot read"):
+        as_image(Broken(), "left")

@@ -377,6 +377,24 @@ def test_an_odd_npz_file_is_refused_by_all_its_readers(tmp_path: Path, content: 
                 read(npy_path)
 
 
+def test_an_answer_that_is_not_finite_is_unknown(tmp_path: Path) -> None:
+    reason, dense = np.array([[0, 0, 1]], np.uint8), np.array([[np.inf, 2, -np.inf]], np.float32)
+    np.savez(tmp_path / "match.npz", disparity_all=dense, reason=reason)
+
+    found = read_answers(tmp_path / "match.npz")
+
+    np.testing.assert_array_equal(found.disparity, [[np.nan, 2, np.nan]])
+    np.testing.assert_array_equal(found.dense, [[np.nan, 2, np.nan]])
+
+
+def test_an_odd_version_of_a_map_is_shown_in_one_line(tmp_path: Path) -> None:
+    np.savez(tmp_path / "map.npz", format=np.zeros((4, 4)), disparity=np.ones((2, 2)))
+
+    with pytest.raises(InputError, match=r"map\.npz") as caught:
+        read_disparity(tmp_path / "map.npz")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("value", [np.array(np.inf), np.array([1, 2]), np.array("x"), np.array(1e300)])
 def test_an_odd_version_of_a_match_is_refused(tmp_path: Path, value: np.ndarray) -> None:
     np.savez(tmp_path / "match.npz", format=value)

@@ -264,3 +264,9 @@ def test_a_submission_is_not_overwritten_nor_half_written(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="seconds"):
         write_submission(tmp_path / "new", "ALG", values, values, float("nan"))
     assert not (tmp_path / "new").exists()
+
+
+def test_values_beyond_single_precision_are_unknown(tmp_path: Path) -> None:
+    np.savez(tmp_path / "map.npz", disparity=np.array([[1e300, 2.0], [-1e300, np.inf]]))
+
+    np.testing.assert_array_equal(read_disparity(tmp_path / "map.npz"), np.array([[np.nan, 2], [np.nan, np.nan]]))

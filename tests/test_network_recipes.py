@@ -14,7 +14,7 @@ from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.methods.feature_matching import product_volume
 from scotopic.evaluation.methods.networks import rank_by_difference
-from scotopic.evaluation.methods.recipes import shipped_recipes
+from scotopic.evaluation.methods.recipes import read_recipe, shipped_recipes
 from scotopic.evaluation.scene import Noise, Scene
 
 SCENE = shifted_scene()
@@ -267,3 +267,11 @@ def test_the_recipes_that_ship_are_named_and_an_unknown_one_is_refused() -> None
     assert get_method("network:ffdnet+hitnet").name == "network-ffdnet+hitnet"
     with pytest.raises(SettingsError, match=r"raft.*hitnet"):
         get_method("network:raft")
+
+
+@pytest.mark.parametrize("name", [300 * "a", 9000 * "a", "a\\u0000b"])
+def test_a_model_of_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "net.toml").write_text(f'model = "{name}"\n{STEREO}')
+
+    with pytest.raises(SettingsError, match=r"'model' names .* not there"):
+        read_recipe(tmp_path / "net.toml")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibration_files import damaged
+from calibration_files import damaged, no_hang
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.plan import PLANS, Plan, load_plan, shipped_plans
@@ -69,3 +69,17 @@ def test_values_of_the_wrong_kind_are_refused(line: str, tmp_path: Path) -> None
 
     with pytest.raises(SettingsError, match="plan"):
         load_plan(path)
+
+
+def test_a_key_of_very_many_parts_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("a" + ".a" * 50_000 + " = 1\n")
+
+    with no_hang(3), pytest.raises(InputError, match=r"Line 1 .* dots"):
+        load_plan(tmp_path / "plan.toml")
+
+
+def test_a_number_too_long_to_be_written_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(f"datasets = 0x{5000 * 'f'}\n")
+
+    with pytest.raises(SettingsError, match="thousands of digits"):
+        load_plan(tmp_path / "plan.toml")

@@ -301,6 +301,54 @@ def test_an_unreadable_record_and_plan_are_named_and_the_rest_is_shown(tmp_path:
     assert "scotopic:paper" in page.text
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("scores", "19"), {}),
+        (("scores", "19", "epe"), [1.0]),
+        (("scores", "19", "bad"), {"few": 1.0}),
+        (("scores", "wide"), {"epe": 1.0, "bad": {}}),
+        (("curves", "19", "epe"), [1.0]),
+        (("curves", "19", "bad", "1"), "none"),
+        (("motion",), {"step_px": "far"}),
+        (("beyond_percent",), "much"),
+        (("task", "photons"), 10**400),
+        (("task", "scene"), ["Piano"]),
+    ],
+    ids=str,
+)
+def test_a_record_with_something_else_for_a_figure_is_left_out(
+    tmp_path: Path, place: tuple[str, ...], value: object
+) -> None:
+    make_folder(tmp_path, methods=LIGHT, gaps=False)
+    path = sorted((tmp_path / "records").glob("*.json"))[0]
+    record = json.loads(path.read_text())
+    inside = record
+    for name in place[:-1]:
+        inside = inside[name]
+    inside[place[-1]] = value
+    path.write_text(json.dumps(record))
+
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+
+    assert path.name in page.text
+    assert "scotopic:paper" in page.text
+
+
+@pytest.mark.parametrize(
+    "change", [{"methods": True}, {"datasets": [1]}, {"coverages": ["all"]}, {"methods": [["a"]]}], ids=str
+)
+def test_a_plan_that_is_none_is_named_and_the_results_are_shown(tmp_path: Path, change: dict[str, object]) -> None:
+    make_folder(tmp_path, methods=LIGHT, gaps=False)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps({**plan, **change}))
+
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+
+    assert "plan.json holds no plan" in page.text
+    assert "scotopic:paper" in page.text
+
+
 def test_sweeps_over_windows_and_noise_have_their_sections(tmp_path: Path) -> None:
     make_folder(tmp_path, photons=(1.0, 2.0), windows=(1, 9, 19), methods=LIGHT)
     sweeping = Page(write_report(tmp_path, gallery_scenes=2).read_text(encoding="utf-8"))

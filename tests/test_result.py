@@ -181,9 +181,16 @@ def test_a_newer_format_is_refused_with_what_to_do(match: Match, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "changes",
-    [{"reason": None}, {"left_image": None}, {"format": None}, {"settings": "{}"}, {"settings": "no json"}],
-    ids=["no reasons", "no image", "no format", "empty settings", "settings that are no JSON"],
-)
+    [
+        {"reason": None}, {"left_image": None}, {"format": None}, {"settings": "{}"}, {"settings": "no json"},
+        {"confidence": np.zeros((47, 64), np.float32)}, {"confidence": np.zeros((48, 64), "U3")},
+        {"left_image": np.zeros((48, 64), np.float32)}, {"reason": np.zeros((48, 64))}, {"pose": np.eye(3)},
+    ],
+    ids=[
+        "no reasons", "no image", "no format", "empty settings", "settings that are no JSON", "another size",
+        "a map of text", "an image without channels", "reasons that are no numbers of reasons", "a small pose",
+    ],
+)  # fmt: skip
 def test_a_file_that_lacks_something_is_refused(match: Match, tmp_path: Path, changes: dict[str, object]) -> None:
     match.save(tmp_path)
     rewrite(tmp_path / "match.npz", **changes)

@@ -123,6 +123,9 @@ def test_a_sequence_is_not_scaled(tmp_path: Path, rig: StereoSequence) -> None:
         ("poses.txt", "1 0 0 0 0 1 0 0 0 0 1 0\n1 2 3\n", r"poses\.txt' line 2 is not 12 numbers"),
         ("poses.txt", "1 0 0 0 0 1 0 0 0 0 1 0\n", "has 3 frames, but 1 poses"),
         ("poses.txt", "2 0 0 0 0 2 0 0 0 0 2 0\n" * 3, r"poses\.txt' holds a pose that is no rotation"),
+        ("poses.txt", "1 0 0 nan 0 1 0 0 0 0 1 0\n" * 3, r"poses\.txt' holds a pose that is no rotation"),
+        ("poses.txt", "1 0 0 0 0 1 0 0 0 0 -1 0\n" * 3, r"poses\.txt' holds a pose that is no rotation"),
+        ("poses.txt", "1 0 0 0 0 1 0 0 0 0 1 \ud800\n" * 3, r"poses\.txt' cannot be read"),
         ("calib.txt", None, r"has no calib\.txt"),
         ("image_r/000001.png", None, "hold pictures of different names"),
     ],
@@ -134,7 +137,7 @@ def test_what_is_missing_or_broken_is_named(
     if text is None:
         (tmp_path / file).unlink()
     else:
-        (tmp_path / file).write_text(text)
+        (tmp_path / file).write_bytes(text.encode(errors="surrogatepass"))  # not always UTF-8
 
     with pytest.raises(InputError, match=message):
         open_dataset("sequence", tmp_path).load(tmp_path.name)
@@ -145,6 +148,27 @@ def test_an_archive_without_images_is_named(tmp_path: Path, rig: StereoSequence)
     np.savez(folder / "001.npz", left=np.zeros((32, 48, 3), np.uint8))
 
     with pytest.raises(InputError, match=r"001\.npz' has no array 'right'"):
+        open_dataset("sequence", folder).load("rig")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("pose", np.full((4, 4), "1"), "'pose' of <U1"),
+        ("pose", np.diag([1.0, 1, 1, 0]), "no rotation and translation"),
+        ("disparity", np.zeros((32, 48), [("a", "f4")]), "'disparity' of"),
+        ("known", np.ones((31, 48), np.bool_), r"'known' of shape \(31, 48\)"),
+        ("known", np.full((32, 48), "M8[s]"), "'known' of"),
+        ("clean_left", np.full((32, 48, 4), "a"), "values of type <U1|shape"),
+    ],
+)
+def test_an_archive_with_arrays_of_another_kind_is_named(
+    tmp_path: Path, rig: StereoSequence, name: str, values: np.ndarray, message: str
+) -> None:
+    folder = write_archives(tmp_path / "rig", rig)
+    np.savez(folder / "001.npz", **{**np.load(folder / "001.npz"), name: values})
+
+    with pytest.raises(InputError, match=message):
         open_dataset("sequence", folder).load("rig")
 
 

@@ -140,6 +140,10 @@ def test_paths_are_relative_to_the_list_and_calibrations_are_for_each_clip_or_al
         ("left,right,out\na,b\n", "Line 2 .* each column"),
         ("left,right,out\na,b,c,d\n", "Line 2 .* each column"),
         ("left,right,out\na,b,c\nd,e,./c\n", "Line 3 .* of another clip"),
+        ("left,right,out,out\na,b,c,d\n", "each once"),
+        ("left,right,out\na,b,c\0\n", "Line 2 .* null character"),
+        (f"left,right,out\n{200_000 * 'a'},b,c\n", "cannot be read as a list"),
+        ('left,right,out\na,b,"c', "cannot be read as a list"),
     ],
 )
 def test_a_list_that_cannot_be_used_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -147,6 +151,15 @@ def test_a_list_that_cannot_be_used_is_refused(tmp_path: Path, text: str, messag
 
     with pytest.raises(InputError, match=message):
         read_clips(tmp_path / "clips.csv", ())
+
+
+def test_a_name_in_quotes_may_have_any_character(tmp_path: Path) -> None:
+    path = tmp_path / "clips.csv"
+    path.write_bytes('left,right,out\r\n"a,\u2028b","c\nd",e\r\n'.encode())
+
+    (clip,) = read_clips(path, ())
+
+    assert (clip.left, clip.right, clip.out) == (tmp_path / "a,\u2028b", tmp_path / "c\nd", tmp_path / "e")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from video_runs import (
 
 from scotopic.cli import clip
 from scotopic.errors import OutputError
-from scotopic.io import write_png
+from scotopic.io import read_image, write_png
 from scotopic.preview import draw_video_frame
 from scotopic.result import Match
 
@@ -194,6 +194,45 @@ def test_a_disk_that_fills_up_leaves_what_was_saved(
     report = report_of(tmp_path)
     assert (report["pairs"], report["complete"]) == (2, False)
     assert listing(tmp_path / "frames") == {"000000.npz", "000001.npz"}
+
+
+def test_a_link_that_leads_nowhere_is_a_missing_frame_and_not_none(copied: Path, tmp_path: Path) -> None:
+    for view, name in (("left", NAMES[1]), ("right", NAMES[2])):  # as many are left of both, but not the same
+        (copied / view / name).unlink()
+        (copied / view / name).symlink_to(tmp_path / "gone.png")
+
+    message = fail(copied / "left", copied / "right", "-o", tmp_path / "out")
+
+    assert re.search(r"frame 1.*left/f9\.png.*No such file", message)
+
+
+def test_given_levels_are_for_frames_of_one_type(copied: Path, tmp_path: Path) -> None:
+    for name in NAMES:
+        write_png(copied / "left" / name, 16 * read_image(copied / "left" / name).astype(np.uint16))
+
+    message = fail(copied / "left", copied / "right", "-o", tmp_path / "out", "--bits", 12)
+
+    assert re.search(r"uint16 \(left\) and uint8 \(right\)", message)
+
+
+def test_two_runs_do_not_write_to_one_new_folder_at_once(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fcntl", reason="locks are those of POSIX systems")
+    views, messages = (source / "left", source / "right"), list[str]()
+
+    def start_another(match: Match, *rest: Any) -> Any:
+        if not messages:
+            messages.append("")  # only from the first frame of the first run
+            messages.append(fail(*views, "-o", tmp_path, "--overwrite", "--maps", "pfm"))
+        return draw_video_frame(match, *rest)
+
+    monkeypatch.setattr(clip, "draw_video_frame", start_another)
+    succeed(*views, "-o", tmp_path)
+
+    assert "Another run is writing its results" in messages[1]
+    assert {path.suffix for path in (tmp_path / "frames").iterdir()} == {".npz"}
+    assert report_of(tmp_path)["complete"]
 
 
 # --- interruption ---------------------------------------------------------------------------------------------------

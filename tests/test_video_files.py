@@ -12,10 +12,12 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+import tifffile
 from video_runs import NAMES, listing, read_video, write_source, write_video
 
 from scotopic.errors import InputError, OutputError, SettingsError
-from scotopic.io.frames import FrameFolder, open_pairs
+from scotopic.io import write_png
+from scotopic.io.frames import FrameFolder, open_frames, open_pairs
 from scotopic.io.video import VideoFile, is_cut_short, video_file
 
 #: Codecs and pixel formats of MP4 that Chromium, Firefox and Safari all play, and the decoder that FFmpeg has for each.
@@ -173,3 +175,37 @@ def test_what_a_container_announces_is_compared_with_what_is_there(tmp_path: Pat
     ):
         (tmp_path / name).write_bytes(content)
         assert not is_cut_short(tmp_path / name), name
+
+
+def test_pages_with_an_opaque_alpha_channel_are_frames_without_it(tmp_path: Path) -> None:
+    color = np.random.default_rng(0).integers(0, 255, (3, 6, 8, 3), np.uint8)
+    color[..., 2] = 255  # taken for alpha if the channels were turned around before it is dropped
+    pages = np.concatenate([color, np.full((3, 6, 8, 1), 255, np.uint8)], axis=3)
+    tifffile.imwrite(tmp_path / "stack.tif", pages, photometric="rgb", extrasamples=["unassalpha"])
+
+    frames = list(open_frames(tmp_path / "stack.tif").read(0))
+
+    np.testing.assert_array_equal(frames, color)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "pair"),
+    [
+        (["0", "1", "3", "4"], ["0", "1", "2", "4"], "2"),  # each camera has dropped another frame
+        (["cam0_10", "cam0_11", "cam0_12"], ["cam1_11", "cam1_12", "cam1_13"], None),  # counted from elsewhere
+        (["1400000", "1450010", "1500000"], ["1400020", "1449990", "1500001"], None),  # times, nearly the same
+        (["1400000", "1450000", "1550000"], ["1400000", "1450000", "1500000"], "2"),
+        (["a", "b", "c"], ["0", "1", "5"], None),  # nothing is known
+        (["0"], ["7"], None),
+    ],
+)
+def test_names_whose_numbers_do_not_go_along_raise_a_doubt(
+    tmp_path: Path, left: list[str], right: list[str], pair: str | None
+) -> None:
+    for view, names in (("left", left), ("right", right)):
+        (tmp_path / view).mkdir()
+        for name in names:
+            write_png(tmp_path / view / f"{name}.png", np.zeros((4, 4), np.uint8))
+
+    with open_pairs(tmp_path / "left", tmp_path / "right") as pairs:
+        assert (pairs.doubt or "").split(",")[0].split(" is ")[0] == (f"Pair {pair}" if pair else "")

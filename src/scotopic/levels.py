@@ -141,6 +141,17 @@ def given_levels(black: float | None, white: float | None, bits: int | None, dty
     return Levels((black or 0.0) / scale, (scale if white is None else white) / scale)
 
 
+def warn_of_given_levels(*images: Any) -> str | None:
+    """Return what to tell the user if images with black at 0 and white at 1, as given, use little of that range."""
+    used = find_levels(*images).used
+    if used >= _LITTLE:
+        return None
+    return (
+        f"The images use {100 * used:.2g} % of the range between the levels given, where little can be told apart. "
+        "Give levels nearer to their values, or leave them out."
+    )
+
+
 def _is_in_range(image: Any) -> bool:
     """Whether an image is both darker and brighter than could be scaled, which is quick to say of most."""
     most = _left_out(image)

@@ -322,6 +322,7 @@ class Match:
                 raise ValueError(error) from error
             for old in [name for name in arrays if name.endswith("_colours")]:  # as earlier versions spelled it
                 arrays[old.replace("colours", "colors")] = arrays.pop(old)
+            _check_arrays(arrays)
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             maps = cast(dict[str, Any], arrays)
             return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **maps)
@@ -353,6 +354,23 @@ ARRAYS = tuple(
     for f in fields(Match)
     if f.name not in ("settings", "timings", "completed", "denoised", *POSES, *FUSED_ARRAYS)
 )
+
+
+def _check_arrays(arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless the arrays of a file are of one size, and of the types that a match has."""
+    reason = arrays["reason"]
+    if reason.ndim != 2 or reason.dtype.kind != "u":
+        raise ValueError(f"'reason' is {reason.dtype} of shape {reason.shape}")
+    for name, values in arrays.items():
+        if name in POSES or name == "reason":
+            continue
+        is_image = name.endswith(("_image", "_colors")) or name.startswith("fused_")
+        shape = values.shape[:2] if is_image and values.ndim == 3 else values.shape
+        if shape != reason.shape or is_image != (values.ndim == 3) or values.dtype.kind != "f":
+            raise ValueError(f"{name!r} is {values.dtype} of shape {values.shape}, beside {reason.shape} of 'reason'")
+    for name, shape in {"pose": (4, 4), "pose_covariance": (6, 6)}.items():
+        if name in arrays and (arrays[name].shape != shape or arrays[name].dtype.kind != "f"):
+            raise ValueError(f"{name!r} is {arrays[name].dtype} of shape {arrays[name].shape}")
 
 
 def _read_timings(folder: Path) -> dict[str, float]:

@@ -26,7 +26,9 @@ from scotopic.fusion.stream import (
     describe_fused,
     in_unit,
     light_of,
+    mask_unseen,
     restore_colors,
+    valid_pixels,
 )
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
 from scotopic.io.masks import Mask, pixel_mask
@@ -240,7 +242,8 @@ class Matcher:
 
     def refine(self, pairs: Sequence[Pair], reference: int, progress: Progress) -> Generator[Match, None, None]:
         """Yield the answers of :func:`refine_burst`."""
-        taken = [self._take(number, pair)[0] for number, pair in enumerate(pairs)]
+        prepared = [self._take(number, pair) for number, pair in enumerate(pairs)]
+        taken, masks = [images for images, _ in prepared], [masks for _, masks in prepared]
         recorded = taken[reference]
         if any(is_constant(image) for image in recorded):
             raise InputError(f"Frame {reference} shows nothing, so it cannot be the reference. Choose another.")
@@ -251,14 +254,16 @@ class Matcher:
         ]
         assert self.shape is not None
         camera = camera_for(self.calibration, self.shape)
-        burst: Burst[Any] = Burst(backend, camera, placed, reference)
+        valid = [valid_pixels(backend, each) for each in masks]
+        burst: Burst[Any] = Burst(backend, camera, placed, valid, reference)
         for fused in burst.fused(progress):
             result = run([fused.left.image, fused.right.image], light_of(backend, fused))
             burst.learn(result, fused)
             poses = np.full((len(pairs), 4, 4), np.nan)
             for number, pose in burst.poses.items():
                 poses[number], _ = in_unit(pose, np.zeros((6, 6)), camera.unit)
-            yield replace(describe_fused(result, fused, camera.unit, levels, recorded), burst_poses=poses)
+            described = describe_fused(result, fused, camera.unit, levels, recorded)
+            yield replace(mask_unseen(described, fused, masks[reference]), burst_poses=poses)
 
     @property
     def camera(self) -> StereoCamera | None:

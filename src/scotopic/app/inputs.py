@@ -259,7 +259,7 @@ def _normalize(pair: Pair) -> Pair:
     levels = find_levels(*frames[0])
     if levels.is_full:
         return pair
-    told = () if levels.warning is None else (levels.warning,)
+    told = () if levels.warning is None else (f"{levels.warning} The command scotopic match takes them.",)
     scaled = tuple((levels.apply(left), levels.apply(right)) for left, right in frames)
     about = {**pair.about, "levels": levels.as_dict()}
     return replace(pair, frames=scaled, about=about, warnings=(*pair.warnings, *told))
@@ -291,7 +291,8 @@ def thumbnails(session: Session, source: str) -> dict[str, tuple[str, NDArray[np
     for side, view in {} if uploads is None else uploads.views.items():
         size = f"{view.size[0]} x {view.size[1]} px"
         title = f"{len(view.frames)} frames of {size}, {view.name}" if view.later else f"{view.name}, {size}"
-        shown[side] = f"{side.title()}: {title}", to_uint8(as_image(view.pixels, side))
+        image = as_image(view.pixels, side)
+        shown[side] = f"{side.title()}: {title}", to_uint8(find_levels(image).apply(image))
     return shown
 
 

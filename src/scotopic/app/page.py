@@ -25,6 +25,13 @@ _SHOW_PANE = """() => {
   const top = document.querySelector("#pane").getBoundingClientRect().top;
   if (top < 0 || top > 0.6 * window.innerHeight) document.querySelector("#pane").scrollIntoView({block: "start"});
 }"""
+# Gradio gives all places for files one name; a screen reader should say which is which.
+_NAME_UPLOADS = """() => new MutationObserver(() => {
+  for (const button of document.querySelectorAll("label[data-testid='block-label'] ~ button[aria-label]")) {
+    const label = button.parentElement.querySelector("label[data-testid='block-label']").textContent.trim();
+    if (!button.ariaLabel.startsWith(label)) button.ariaLabel = `${label}: drop a file, or click`;
+  }
+}).observe(document.body, {childList: true, subtree: true})"""
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
 _slider, _number = partial(gr.Slider, buttons=[]), partial(gr.Number, min_width=120)
 
@@ -152,6 +159,7 @@ class _Behavior:
         ]  # fmt: skip
         form.source.input(self._choose_source, form.source, chosen, **at_once)
         page.load(self._show_views, form.source, form.views, **at_once)
+        page.load(None, js=_NAME_UPLOADS, **at_once)
         form.noise.change(lambda noise: gr.update(visible=noise == SIMULATE), form.noise, form.darkness, **at_once)
         drops = {
             (inputs.OWN, "left"): form.left,

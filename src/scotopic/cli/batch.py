@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +17,7 @@ from scotopic.cli.console import CountDisplay, as_options, make_table, print_res
 from scotopic.cli.evaluate import INCOMPLETE
 from scotopic.errors import InputError, ScotopicError
 from scotopic.io.bags import split_topic
-from scotopic.io.input_file import read_input_text, read_json
+from scotopic.io.input_file import read_input_text, read_json, reading
 
 _MISSING = "missing"  # which no digest contains
 _COLUMNS, _MORE_COLUMNS = ("left", "right", "out"), ("calib",)
@@ -49,23 +50,28 @@ def read_clips(path: Path, calib: Sequence[Path]) -> list[Clip]:
     clips without one have the calibration `calib`. Raises :class:`InputError` if the list is not like that.
     """
     shown = repr(str(path))
-    rows = csv.DictReader(read_input_text(path, "a list of clips in CSV").removeprefix("\ufeff").splitlines())
-    names = [name.strip() for name in rows.fieldnames or ()]
-    if not {*_COLUMNS} <= {*names} <= {*_COLUMNS, *_MORE_COLUMNS}:
+    kind = "a list of clips in CSV"
+    text = read_input_text(path, kind).removeprefix("\ufeff")
+    with reading(path, kind):
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        rows = [(reader.line_num, row) for row in reader if row]
+    names = [name.strip() for name in rows[0][1]] if rows else []
+    if not {*_COLUMNS} <= {*names} <= {*_COLUMNS, *_MORE_COLUMNS} or len({*names}) < len(names):
         raise InputError(
             f"The first line of {shown} is {','.join(names)[:200]!r}. Name the columns {', '.join(_COLUMNS)} there, "
-            "and calib if the clips have calibrations."
+            "and calib if the clips have calibrations, each once."
         )
-    rows.fieldnames = names
     clips: list[Clip] = []
-    for row in rows:
-        cells = {name: (row[name] or "").strip() for name in names}
-        if None in row or not all(cells[name] for name in _COLUMNS):
-            raise InputError(f"Line {rows.line_num} of {shown} does not have a value for each column. Complete it.")
+    for number, row in rows[1:]:
+        cells = dict(zip(names, (cell.strip() for cell in row), strict=False))
+        if len(row) > len(names) or not all(cells.get(name) for name in _COLUMNS):
+            raise InputError(f"Line {number} of {shown} does not have a value for each column. Complete it.")
+        if "\0" in "".join(row):
+            raise InputError(f"Line {number} of {shown} has a null character, which no path has. Remove it.")
         own = tuple(path.parent / name.strip() for name in cells.get("calib", "").split(";") if name.strip())
         left, right, out = (path.parent / cells[name] for name in _COLUMNS)
         if any(out.resolve() == other.out.resolve() for other in clips):
-            raise InputError(f"Line {rows.line_num} of {shown} has the folder {str(out)!r} of another clip. Change it.")
+            raise InputError(f"Line {number} of {shown} has the folder {str(out)!r} of another clip. Change it.")
         clips.append(Clip(left, right, out, own or tuple(calib)))
     if not clips:
         raise InputError(f"{shown} names no clips. Add a line for each below the names of the columns.")

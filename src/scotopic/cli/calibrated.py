@@ -97,9 +97,9 @@ def read_cameras(calib: Sequence[Path], unit: str | None, rectify_first: bool, s
     return Cameras(rectifier.calibration, rectifier)
 
 
-def print_warnings(checked: PairCheck, is_rectified: bool) -> None:
-    """Warn if the pair looks unrectified or swapped, or is one image."""
-    for each in checked.warnings:
+def print_warnings(checked: PairCheck, is_rectified: bool, *others: str | None) -> None:
+    """Warn if the pair looks unrectified or swapped, or is one image, and of what else was found, if anything."""
+    for each in filter(None, (*checked.warnings, *others)):
         typer.echo(f"warning: {each}", err=True)
     if any("unrectified" in each or "rotated" in each for each in checked.warnings) and not is_rectified:
         typer.echo("With a calibration of both cameras, --calib FILE --rectify rectifies the pair first.", err=True)

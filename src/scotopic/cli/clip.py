@@ -21,7 +21,7 @@ from scotopic.errors import InputError, OutputError, ScotopicError
 from scotopic.io import write_depth_png, write_png
 from scotopic.io.frames import StereoFrames, frame_map_files, write_frame_maps
 from scotopic.io.input_file import read_json
-from scotopic.io.replacement import Replacement
+from scotopic.io.replacement import Replacement, locked_folder
 from scotopic.io.video import VideoWriter, video_file
 from scotopic.preview import draw_maps, draw_video_frame, searched_colors, searched_range
 from scotopic.result import Match
@@ -81,6 +81,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
     fused_files = () if options.fuse is None else (*TRAJECTORY_FILES, *([MAP_FILE] if options.scene_map else []))
     with (
         console.results_folder(clip.out, (*VIDEO_FILES, *fused_files), options.overwrite, inputs=inputs) as folder,
+        locked_folder(folder),  # where there are no earlier results, frames are written to it as they come
         # Maps of an earlier run may be there only if they are to be replaced.
         console.results_folder(folder / FRAMES, earlier, options.overwrite, inputs=inputs)
         if (earlier := frame_map_files(folder / FRAMES)) or options.kinds.any
@@ -105,7 +106,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
             if matcher.device == "cpu":
                 warm_up(display)
         if not quiet:
-            print_warnings(views.checked, options.taken.rectify)
+            print_warnings(views.checked, options.taken.rectify, views.dark, views.pairs.doubt)
             if options.fuse is not None and calibration is None:
                 typer.echo(f"no calibration, so this camera is assumed: {ASSUMED_CAMERA}", err=True)
         rate, rate_source = _choose_rate(options.fps, views.pairs, quiet)

@@ -176,7 +176,7 @@ def as_options(message: str, context: typer.Context) -> str:
         name = flag.lstrip("-").replace("-", "_")
         argument = rf"(?<![\w'\"/.-]){name}"
         message = re.sub(rf"{argument}=True\b", flag, message)
-        message = re.sub(rf"{argument}=['\"]?([\w.]+)['\"]?", rf"{flag} \1", message)
+        message = re.sub(rf"{argument}=['\"]?([\w.-]*\w)['\"]?", rf"{flag} \1", message)
         if "_" in name:  # which no word has
             message = re.sub(rf"{argument}(?![\w'\"=])", flag, message)
     return message

@@ -34,7 +34,7 @@ from scotopic.io import (
 )
 from scotopic.io.disparity import submission_files
 from scotopic.io.masks import with_mask
-from scotopic.levels import find_levels
+from scotopic.levels import find_levels, warn_of_given_levels
 from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.result import FILES, Match, listed_files
 from scotopic.sensor import read_recording
@@ -120,9 +120,9 @@ def match(
         cameras = read_cameras(calib, unit, rectify_first, first.image.shape)
         views = cameras.rectify(with_mask(first.image, first.mask), with_mask(second.image, second.mask))
         checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
-        if not quiet:
-            print_warnings(checked, rectify_first)
         are_given = "levels" in first.assumed
+        if not quiet:
+            print_warnings(checked, rectify_first, warn_of_given_levels(*views) if are_given else None)
         if not are_given:
             found = find_levels(*views).as_dict()
             for each in recordings:

@@ -12,12 +12,12 @@ import typer
 
 from scotopic.cli.calibrated import Cameras, read_cameras
 from scotopic.depth import PairCheck, check_rectified
-from scotopic.errors import SettingsError
+from scotopic.errors import InputError, SettingsError
 from scotopic.fusion.stream import MOST
 from scotopic.inputs import check_size
 from scotopic.io import as_image
 from scotopic.io.frames import Frame, StereoFrames, open_pairs
-from scotopic.levels import Levels, given_levels
+from scotopic.levels import Levels, given_levels, warn_of_given_levels
 from scotopic.sensor.stacks import open_stream
 from scotopic.settings import Settings
 
@@ -89,11 +89,14 @@ class Views:
         Of every view, ``(height, width, channels)``.
     checked
         Whether the first pair looks like a rectified one.
+    dark
+        What to tell the user if the first pair uses little of the range between given levels.
     """
 
     def __init__(self, pairs: StereoFrames, levels: Levels | None, cameras: Cameras, settings: Settings) -> None:
         self.pairs, self.levels, self.cameras = pairs, levels, cameras
         first = self._prepare(*pairs.first)
+        self.dark = None if levels is None else warn_of_given_levels(*first)
         self.shape = np.atleast_3d(first[0]).shape
         self.checked: PairCheck = check_rectified(*first, min_disparity=settings.matching.min_disparity)
 
@@ -103,6 +106,12 @@ class Views:
 
     def _prepare(self, left: Frame, right: Frame) -> tuple[Frame, Frame]:
         if self.levels is not None:
+            kind = self.pairs.first[0].dtype
+            if not left.dtype == right.dtype == kind:
+                raise InputError(
+                    f"Frames hold {left.dtype} (left) and {right.dtype} (right) values, but the first holds {kind}, "
+                    "and the levels given fit only that. Convert all frames to one type."
+                )
             left, right = (
                 self.levels.apply_clipped(as_image(each, name)) for each, name in ((left, "left"), (right, "right"))
             )

@@ -57,7 +57,7 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
     image = read_image(file)
     disparity = as_map(image, file, "disparity")
     if image.dtype == np.float32:
-        disparity = np.where(np.isfinite(disparity), disparity, np.nan)
+        disparity = _known(disparity)
     else:
         if image.dtype == np.uint8 and png_scale is None:
             raise InputError(
@@ -80,19 +80,24 @@ def _refuse_other_maps(file: Path) -> None:
 
 def _from_arrays(arrays: dict[str, NDArray[Any]], file: Path) -> Answers:
     if "disparity_all" in arrays and "reason" in arrays:
-        dense = as_map(arrays["disparity_all"], file, "disparity_all")
+        dense = _known(as_map(arrays["disparity_all"], file, "disparity_all"))
         reason = as_map(arrays["reason"], file, "reason")
         check_size(file, reason, file, dense)
         disparity = np.where(reason == 0, dense, np.nan)
     elif "disparity" in arrays or list(arrays) == ["arr_0"]:
         found = as_map(arrays["disparity" if "disparity" in arrays else "arr_0"], file, "disparity")
-        disparity = dense = np.where(np.isfinite(found), found, np.nan)
+        disparity = dense = _known(found)
     else:
         raise InputError(f"{str(file)!r} has no 'disparity'. Save the map under that name.")
     confidence = as_map(arrays["confidence"], file, "confidence") if "confidence" in arrays else None
     if confidence is not None:
         check_size(file, confidence, file, dense)
     return Answers(disparity, dense, confidence)
+
+
+def _known(disparity: Map) -> Map:
+    """Return disparities with NaN where they are not finite."""
+    return np.where(np.isfinite(disparity), disparity, np.nan)
 
 
 def read_confidence(path: Path) -> Map:

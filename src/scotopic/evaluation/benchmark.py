@@ -1,7 +1,6 @@
 """Running a plan: every task once, each result on disk as soon as it is there, on this machine or a Dask cluster."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,7 +26,7 @@ from scotopic.evaluation.records import Record, Task, failure_path, maps_path, s
 from scotopic.evaluation.reuse import find_reusable, forget_failures, write_plan
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path, claim_folder
-from scotopic.io.replacement import lock_file
+from scotopic.io.replacement import locked_folder
 from scotopic.sensor import to_uint8
 
 Arrays = dict[str, NDArray[Any]]
@@ -199,16 +198,8 @@ def check_plan(plan: Plan, root: Path) -> tuple[list[Task], list[Dataset]]:
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
     """Make a folder for results, and keep other benchmarks out of it: the report is of one plan."""
-    claim_folder(folder, ())
-    file = folder / ".benchmark.lock"
-    if not file.exists():
-        file.touch()
-    lock = lock_file(file, folder)
-    try:
+    with locked_folder(claim_folder(folder, ())):
         yield
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def _inputs_on_cluster(client: Any, tasks: list[Task], datasets: list[Dataset]) -> list[Task]:

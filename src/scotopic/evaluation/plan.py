@@ -167,7 +167,7 @@ def load_plan(source: str | PathLike[str]) -> Plan:
     values = toml.read_toml(path, "The plan")
     parts = values.pop("datasets", [])
     if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
-        raise SettingsError(f"{what}: each data set must be a table [[datasets]], not {parts!r:.80}.")
+        raise SettingsError(f"{what}: each data set must be a table [[datasets]], not {toml.show(parts, 80)}.")
     toml.check_keys(what, values, [field.name for field in fields(Plan)])
     for part in parts:
         toml.check_keys(f"A data set of {what}", part, list(_DATASET_CHECKS), required=("kind", "folders"))

@@ -13,11 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 from scotopic.errors import InputError
+from scotopic.evaluation.toml_files import is_number
 from scotopic.io import atomic_path
 from scotopic.io.input_file import read_json, reading
 
@@ -93,9 +95,13 @@ class Task:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Return the task that ``asdict`` has made these values of."""
+        """Return the task that ``asdict`` has made these values of; raise TypeError if they are not of a task."""
         inputs = values.get("inputs")
-        return cls(**{**values, "inputs": None if inputs is None else Inputs(**inputs)})
+        task = cls(**{**values, "inputs": None if inputs is None else Inputs(**inputs)})
+        _check_types(task, "inputs")
+        if task.inputs is not None:
+            _check_types(task.inputs)
+        return task
 
     @property
     def noise_key(self) -> str:
@@ -147,6 +153,8 @@ class Record:
                 if "coverage" in figures:  # format 1
                     figures["coverage_percent"] = figures.pop("coverage")
             record = cls(Task.from_json(values.pop("task")), **values)
+            _check_types(record, "task")
+            _check_figures(record)
         if version >= 3 and path.stem != record.task.key:
             raise InputError(f"{path} does not belong to its name: it was renamed or edited. Delete it.")
         return record
@@ -173,6 +181,50 @@ def scene_path(folder: Path, task: Task) -> Path:
     if task.inputs is not None:  # earlier versions did without
         name += f"_{_digest([task.dataset, task.scene, task.inputs.scale, task.inputs.data])}"
     return folder / "scenes" / f"{name}.npz"
+
+
+# --- what a file may hold: records are shown in tables and curves, which take nothing but numbers for figures
+
+
+def _check_types(found: Inputs | Task | Record, *others: str) -> None:
+    """Raise TypeError if a text or number is none; `others` are fields that are neither."""
+    for each in fields(found):
+        value = getattr(found, each.name)
+        if each.name in others or (value is None and "None" in str(each.type)):
+            continue
+        kind = str(each.type).split(" ")[0].split("[")[0]
+        is_right = {
+            "str": lambda value: isinstance(value, str),
+            "dict": lambda value: isinstance(value, dict),
+            "int": lambda value: isinstance(value, int) and is_number(value),
+            "float": is_number,
+        }[kind]
+        if not is_right(value):
+            raise TypeError(f"its {each.name!r} is {value!r:.40}")
+
+
+def _check_figures(record: Record) -> None:
+    for window, scores in record.scores.items():
+        figures = [value for name, value in scores.items() if name != "bad"]
+        if int(window) < 1 or not all(map(_is_figure, [*figures, *_by_threshold(scores["bad"])])):
+            raise TypeError(f"its scores of window {window[:9]} are not numbers")
+    for window, curve in record.curves.items():
+        lines = [curve["coverage_percent"], curve["epe"], *_by_threshold(curve["bad"])]
+        areas = [curve.get("aurc"), curve.get("ause")]
+        if {len(line) for line in lines} != {len(lines[0])} or not all(map(_is_figure, [*chain(*lines), *areas])):
+            raise TypeError(f"its curve of window {window[:9]} is not one of numbers")
+    if not all(map(_is_figure, record.motion.values())):
+        raise TypeError("its errors of motion are not numbers")
+
+
+def _by_threshold(figures: dict[str, Any]) -> list[Any]:
+    if not all(is_number(float(threshold)) for threshold in figures):
+        raise TypeError("its thresholds are not numbers")
+    return list(figures.values())
+
+
+def _is_figure(value: object) -> bool:
+    return value is None or is_number(value)
 
 
 def _as_name(text: str) -> str:

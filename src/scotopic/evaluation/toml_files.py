@@ -7,16 +7,26 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotopic.errors import SettingsError, did_you_mean
+from scotopic.errors import InputError, SettingsError, did_you_mean
 from scotopic.io.input_file import read_input_text, reading
 
 Check = tuple[Callable[[Any], bool], str]  #: whether a value is good, and what it must be, in words
 
 
+# Python's parser takes minutes for a key of many parts, a.a.a.a and so on.
+_MOST_BYTES = 2**18  # of a file
+_MOST_DOTS = 200  # in a line
+
+
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Return the content of a TOML file, or raise :class:`InputError`."""
     kind = f"{what[:1].lower()}{what[1:]} in TOML"
-    text = read_input_text(path, kind)
+    text = read_input_text(path, kind, _MOST_BYTES)
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > _MOST_DOTS:
+            raise InputError(
+                f"Line {number} of {str(path)!r} has over {_MOST_DOTS} dots. Split a long list into several lines."
+            )
     with reading(path, kind, "Correct it as docs/evaluation.md shows."):
         return tomllib.loads(text)
 
@@ -26,7 +36,7 @@ def check_keys(what: str, values: Mapping[str, Any], known: Collection[str], req
     for key in values:
         if key not in known:
             hint = did_you_mean(key, known)
-            raise SettingsError(f"{what} has the unknown key {key!r}.{hint} Known keys are {', '.join(known)}.")
+            raise SettingsError(f"{what} has the unknown key {key[:80]!r}.{hint} Known keys are {', '.join(known)}.")
     for key in required:
         if key not in values:
             raise SettingsError(f"{what} lacks the key {key!r}. Add it.")
@@ -37,7 +47,15 @@ def check_values(what: str, values: Mapping[str, Any], checks: Mapping[str, Chec
     for key, value in values.items():
         is_good, words = checks[key]
         if not is_good(value):
-            raise SettingsError(f"{what}: {key!r} must be {words}, not {value!r:.120}.")
+            raise SettingsError(f"{what}: {key!r} must be {words}, not {show(value, 120)}.")
+
+
+def show(value: object, length: int) -> str:
+    """Return a value that a file holds as an error shows it."""
+    try:
+        return f"{value!r:.{length}}"
+    except ValueError:  # Python does not write whole numbers of thousands of digits
+        return "a number of thousands of digits"
 
 
 def is_number(value: object) -> bool:

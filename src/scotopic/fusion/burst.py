@@ -37,6 +37,8 @@ class Burst(Generic[Array]):
         The calibrated rig.
     pairs
         Images of both views of each frame; ``None`` for a frame that shows nothing.
+    valid
+        Which pixels of both views of each frame count; ``None`` for all of a view.
     reference
         The number of the frame that the answer is for.
     """
@@ -46,10 +48,12 @@ class Burst(Generic[Array]):
         backend: Backend[Array],
         camera: StereoCamera,
         pairs: Sequence[tuple[Array, Array] | None],
+        valid: Sequence[tuple[Array | None, Array | None]],
         reference: int,
     ) -> None:
         self._backend: Backend[Array] = backend
         self._pairs: Sequence[tuple[Array, Array] | None] = pairs
+        self._valid: Sequence[tuple[Array | None, Array | None]] = valid
         self._camera, self._reference = camera, reference
         self._motions: dict[int, Matrix] = {}  # from the reference to each frame that shows the same scene
         self._known: Known[Array] | None = None
@@ -106,12 +110,12 @@ class Burst(Generic[Array]):
     def _fuse(self) -> FusedPair[Array]:
         backend, pair = self._backend, self._pairs[self._reference]
         assert pair is not None
-        present = Frame(pair, (None, None), np.eye(4))
+        present = Frame(pair, self._valid[self._reference], np.eye(4))
         others = []
         for number in sorted(self._motions, key=lambda i: abs(i - self._reference)):
             other = self._pairs[number]
             assert other is not None
-            others.append(Frame(other, (None, None), inverse(self._motions[number])))
+            others.append(Frame(other, self._valid[number], inverse(self._motions[number])))
         # Without others the disparities are not looked at.
         disparities = (pair[0][..., 0], pair[1][..., 0]) if self._known is None else self._known.disparities
         left, right = (

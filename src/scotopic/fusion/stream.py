@@ -27,6 +27,8 @@ MOST = 256  #: frames that can be fused; each is kept
 #: Matches two images; the second list is the light that each of their pixels rests on.
 MatchFused = Callable[[list[Any], list[Any]], Match]
 
+Masks = tuple[Mask | None, Mask | None]  #: which pixels of both views are masked, if any
+
 
 class FusedStream(Generic[Array]):
     """Matches the pairs of a stream, each with the light of those before it.
@@ -63,7 +65,7 @@ class FusedStream(Generic[Array]):
     def match(
         self,
         images: Sequence[Any],
-        masks: tuple[Mask | None, Mask | None],
+        masks: Masks,
         find_levels: Callable[[Sequence[Any]], Levels],
     ) -> Match:
         """Return the match of the next pair; images of one color are passed over."""
@@ -73,15 +75,11 @@ class FusedStream(Generic[Array]):
         if self._levels is None:  # those of the first pair for all: levels of their own would flicker
             self._levels = find_levels(images)
         left, right = (self._backend.asarray(self._levels.apply(image)) for image in images)
-        valid = [None if mask is None else self._backend.asarray(~mask) for mask in masks]
-        fused = self._tracker.add((left, right), (valid[0], valid[1]))
+        fused = self._tracker.add((left, right), valid_pixels(self._backend, masks))
         result = self._run([fused.left.image, fused.right.image], light_of(self._backend, fused))
         self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
-        # What is masked in this pair may have been seen in an earlier one.
-        return result.masked(
-            *(_unseen(mask, view.frames) for mask, view in zip(masks, (fused.left, fused.right), strict=True))
-        )
+        return mask_unseen(result, fused, masks)
 
     def _empty(self, images: Sequence[Any]) -> Match:
         """Return the match of a pair that shows nothing; the rig is where it was last seen."""
@@ -154,9 +152,16 @@ def in_unit(pose: Matrix, covariance: Matrix, unit: float) -> tuple[Matrix, Matr
     return scaled, covariance * scale * scale[:, None]
 
 
-def _unseen(mask: Mask | None, frames: Any) -> Mask | None:
-    """Return the masked pixels that no other pair has seen."""
-    if mask is None:
-        return None
-    (counts,) = to_numpy(frames)
-    return np.asarray(mask & (counts < 0.5))
+def valid_pixels(backend: Backend[Array], masks: Masks) -> tuple[Array | None, Array | None]:
+    """Return which pixels of both views are not masked; ``None`` for all."""
+    left, right = (None if mask is None else backend.asarray(~mask) for mask in masks)
+    return left, right
+
+
+def mask_unseen(result: Match, fused: FusedPair[Array], masks: Masks) -> Match:
+    """Return a match without what is masked in its pair and was not seen in another one."""
+    unseen = []
+    for mask, view in zip(masks, (fused.left, fused.right), strict=True):
+        (counts,) = to_numpy(view.frames)
+        unseen.append(None if mask is None else np.asarray(mask & (counts < 0.5)))
+    return result.masked(*unseen)

@@ -110,7 +110,9 @@ def check_map(values: Any, path: str | os.PathLike[str]) -> NDArray[np.floating]
 
 
 def _mark_unknown(values: NDArray[Any]) -> Map:
-    return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)  # first: what is too large for it is not finite either
+    return np.where(np.isfinite(single), single, np.float32(np.nan))
 
 
 def _to_uint16(values: NDArray[np.floating], path: str | os.PathLike[str]) -> NDArray[np.uint16]:
@@ -145,9 +147,10 @@ def _read_npz(path: Any) -> Map:
     version = arrays.get("format", np.array(NPZ_FORMAT))  # files of others have none
     values = arrays.get("disparity")
     if version.shape != () or version.dtype.kind not in "iu" or int(version) > NPZ_FORMAT:
+        found = " ".join(str(version).split())  # an array is written in several lines
         raise InputError(
-            f"{os.fspath(path)!r} has format {version!s:.40}; this version of scotopic reads formats up to "
-            f"{NPZ_FORMAT}. Upgrade scotopic to read it."
+            f"{os.fspath(path)!r} has format {found:.40}; this version of scotopic reads formats up to {NPZ_FORMAT}. "
+            "Upgrade scotopic to read it."
         )
     if values is None or values.ndim != 2 or values.dtype.kind != "f" or values.size == 0:
         raise InputError(f"{os.fspath(path)!r} holds no array 'disparity' of floats, H x W.")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io.bags import BagTopic, is_bag, open_topic, pair_by_time, split_topic
 from scotopic.io.disparity import NPZ_FORMAT, write_disparity
-from scotopic.io.images import as_image, decode_pages, read_image, write_png
+from scotopic.io.images import as_image, as_recorded, decode_pages, read_image, write_png
 from scotopic.io.npz import write_npz
 from scotopic.io.pfm import write_pfm
 from scotopic.io.video import VideoFile
@@ -70,22 +70,24 @@ class FrameFolder:
     def __init__(self, folder: Path) -> None:
         self.path, self.title = str(folder), repr(str(folder))
         try:
-            found = [path for path in folder.iterdir() if os.path.isfile(path) and not path.name.startswith(".")]
+            # A link that leads nowhere is a frame too, and refused when it is read: without it, later frames of this
+            # view would be matched with earlier ones of the other.
+            found = [path for path in folder.iterdir() if not (os.path.isdir(path) or path.name.startswith("."))]
         except OSError as error:
             raise InputError(f"The folder {self.title} cannot be opened: {error.strerror}. Check the path.") from error
-        self._paths = sorted(
+        self.paths = sorted(
             (path for path in found if path.suffix.lower() in IMAGE_SUFFIXES), key=lambda path: natural_order(path.name)
         )
-        if not self._paths:
+        if not self.paths:
             raise InputError(
                 f"The folder {self.title} holds no frames: none of its {len(found)} files ends in "
                 f"{', '.join(IMAGE_SUFFIXES)}."
             )
-        self.total = len(self._paths)
+        self.total = len(self.paths)
 
     def read(self, start: int) -> Iterator[Frame]:
         """Yield the frames from number ``start`` on, reading each when it is needed."""
-        for number, path in enumerate(self._paths[start:], start):
+        for number, path in enumerate(self.paths[start:], start):
             try:
                 frame = read_image(path)
                 if frame.dtype.kind == "f":
@@ -96,7 +98,7 @@ class FrameFolder:
 
     def name(self, number: int) -> str:
         """Return the name of a frame's file."""
-        return self._paths[number].name
+        return self.paths[number].name
 
     def close(self) -> None:
         """Do nothing: no file is kept open."""
@@ -115,7 +117,7 @@ class TiffStack:
     def read(self, start: int) -> Iterator[Frame]:
         """Yield the frames from number ``start`` on."""
         for number, page in enumerate(self._pages[start:], start):
-            frame = page if page.ndim == 2 else np.ascontiguousarray(page[:, :, ::-1])  # OpenCV has blue first
+            frame = as_recorded(page, f"frame {number} of {self.title}")
             as_image(frame, f"frame {number} of {self.title}")  # raises if its values cannot be used
             yield frame
 
@@ -160,6 +162,10 @@ class StereoFrames:
             self.pairing = f"{left.total} pairs of {recorded[0]} left and {recorded[1]} right frames, by their times"
             if left.camera_info is not None and right.camera_info is not None:
                 self.camera_infos = left.camera_info, right.camera_info
+        #: What to tell the user if frames of one number seem to be of different times.
+        self.doubt = (
+            _doubt_pairing(left, right) if isinstance(left, FrameFolder) and isinstance(right, FrameFolder) else None
+        )
         self._stop = None if count is None else start + count
         totals = [view.total for view in (left, right) if view.total is not None]
         if len(totals) == 2 and not shortest and abs(totals[0] - totals[1]) > max(left.slack, right.slack):
@@ -227,6 +233,27 @@ def open_pairs(
     """Open two views as :class:`StereoFrames`, which documents the parameters and errors."""
     with closing(open_view(left)) as first, closing(open_view(right)) as second:
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
+
+
+def _doubt_pairing(left: FrameFolder, right: FrameFolder) -> str | None:
+    """Return what looks wrong if the numbers in the names of two folders do not go along: each may lack other frames.
+
+    Counters may begin at different numbers, and times may differ by less than half of the time between two frames.
+    """
+    names = [(one.name, other.name) for one, other in zip(left.paths, right.paths, strict=False)]
+    digits = [[re.findall(r"[0-9]+", Path(name).stem) for name in pair] for pair in names]
+    if len(names) < 2 or not all(found and len(found[-1]) < 20 for pair in digits for found in pair):
+        return None
+    numbers = np.array([[int(found[-1]) for found in pair] for pair in digits], np.float64)
+    lag = numbers[:, 0] - numbers[:, 1]
+    apart = np.abs(lag - np.median(lag)) > np.median(np.abs(np.diff(numbers[:, 0]))) / 2
+    if not apart.any():
+        return None
+    first = int(np.argmax(apart))
+    return (
+        f"Pair {first} is {names[first][0]!r} and {names[first][1]!r}, whose numbers do not go along with those of "
+        "other pairs. A frame may be missing in one of the folders: remove its partner from the other."
+    )
 
 
 def natural_order(name: str) -> tuple[list[str | int], str]:

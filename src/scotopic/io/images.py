@@ -52,7 +52,7 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         image = read_pfm(path)
         check_pixels(shown, image.shape[1], image.shape[0], max_pixels)
         return image
-    return _as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
+    return as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
 
 
 def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> Iterator[NDArray[Any]]:
@@ -79,10 +79,10 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
             raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
         (page,) = pages
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
-        yield _as_recorded(page, shown)
+        yield as_recorded(page, shown)
 
 
-def _as_recorded(image: NDArray[Any], shown: str) -> NDArray[Any]:
+def as_recorded(image: NDArray[Any], shown: str) -> NDArray[Any]:
     """Return what OpenCV has decoded, red first, without an alpha channel that says nothing, in a type that we take."""
     image = _drop_opaque_alpha(image)
     if image.ndim == 3 and image.shape[2] in (2, 4):
@@ -142,7 +142,7 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
     """Return an image without its alpha channel if it has one (the last of 2 or 4) that is opaque everywhere."""
-    if image.ndim != 3 or image.shape[2] not in (2, 4):
+    if image.ndim != 3 or image.shape[2] not in (2, 4) or image.dtype.kind not in "buif":
         return image
     opaque = _FULL_SCALES.get(image.dtype.str[1:], np.inf)
     if not (image[:, :, -1] >= opaque).all():
@@ -247,7 +247,7 @@ def _as_array(source: Any, title: str) -> NDArray[Any]:
     if isinstance(source, np.ndarray) or hasattr(source, "__array__") or hasattr(source, "__array_interface__"):
         try:
             return np.asarray(source)
-        except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, for one
+        except Exception as error:  # a tensor on a GPU, for one; the object may raise anything
             reason = f" that NumPy cannot read ({' '.join(str(error).split())})"
     raise InputError(f"{title} is a {type(source).__name__}{reason}. Pass a path or convert it to a NumPy array.")
 

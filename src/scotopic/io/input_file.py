@@ -67,9 +67,9 @@ def read_input_file(path: str | os.PathLike[str], kind: str, limit: int) -> byte
         return file.read(size)  # not more, should it grow meanwhile
 
 
-def read_input_text(path: str | os.PathLike[str], kind: str) -> str:
+def read_input_text(path: str | os.PathLike[str], kind: str, limit: int = _TEXT_LIMIT) -> str:
     """Return the content of a text file in UTF-8, line ends as they are; raise :class:`InputError` if it is none."""
-    data = read_input_file(path, kind, _TEXT_LIMIT)
+    data = read_input_file(path, kind, limit)
     with reading(path, kind):
         return data.decode()
 

@@ -234,9 +234,10 @@ def _files(folder: Path) -> list[str]:
 
 
 def lock_file(path: Path, folder: Path) -> int | None:
-    """Lock a file until its descriptor is closed or the process ends; ``None`` where the system has no locks.
+    """Lock a file, or a folder itself, until its descriptor is closed or the process ends.
 
-    Raises :class:`OutputError` if another process, which is then writing to `folder`, has locked it.
+    Returns ``None`` where the system has no locks. Raises :class:`OutputError` if another process has locked it, which
+    is then writing to `folder`.
     """
     try:
         import fcntl
@@ -254,6 +255,20 @@ def lock_file(path: Path, folder: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep out of a folder other processes that also write their results to it file by file.
+
+    Raises :class:`OutputError` if one of them is writing there.
+    """
+    lock = lock_file(folder, folder)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _failed(folder: Path, error: OSError) -> OutputError:

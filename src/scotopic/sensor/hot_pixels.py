@@ -41,7 +41,7 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
         title = f"The file of hot pixels {os.fspath(source)!r}"
     else:
         found, title = load_array(source, "hot pixels")
-    if found.ndim == 3 and found.shape[2] in (1, 3):  # a mask saved as a picture
+    if found.ndim == 3 and found.shape[2] in (1, 3) and found.dtype.kind in "buif":  # a mask saved as a picture
         found = np.asarray(found.any(axis=2))
     if found.dtype.kind not in "buif" or found.shape != shape:
         raise InputError(

@@ -23,7 +23,7 @@ from scotopic.errors import InputError
 from scotopic.evaluation.datasets.files import CALIBRATION, existing, subfolders
 from scotopic.evaluation.sequence import Image, Matrix, Pair, StereoSequence
 from scotopic.io import as_image, read_npz
-from scotopic.io.input_file import read_input_file
+from scotopic.io.input_file import read_input_text
 
 LAYOUT = (
     "a folder, or a folder of such folders, with 000.npz 001.npz ... (clean_left clean_right or left right, and "
@@ -34,7 +34,7 @@ POSES = "poses.txt"
 _VIEWS = ("image_l", "image_r")
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".pgm")
 _ARRAYS = ("clean_left", "clean_right", "left", "right", "disparity", "known", "pose")
-_POSES_LIMIT = 2**24  # bytes
+_NUMBERS = {"disparity", "known", "pose"}
 
 
 def sequence_folders(folder: Path) -> list[Path]:
@@ -113,12 +113,17 @@ def _read_archives(folder: Path, frames: int | None) -> _Frames:
             if view not in found:
                 raise InputError(f"{str(path)!r} has no array {view!r}. The layout is: {LAYOUT}.")
         pairs.append((as_image(found[views[0]], f"{path} left"), as_image(found[views[1]], f"{path} right")))
+        for name in _NUMBERS.intersection(found):
+            if found[name].dtype.kind not in "buif":
+                raise InputError(f"{str(path)!r} has an array {name!r} of {found[name].dtype}. Save numbers.")
         if "pose" in found:
-            poses.append(_check_pose(path, np.asarray(found["pose"], np.float64)))
+            poses.append(_check_pose(path, found["pose"].astype(np.float64)))
         if "disparity" in found:
-            disparity = np.asarray(found["disparity"], np.float32)
-            known = np.isfinite(disparity) & np.asarray(found.get("known", True), np.bool_)
-            truths.append(np.where(known, disparity, np.float32(np.nan)))
+            disparity = found["disparity"].astype(np.float32)
+            known = found.get("known", np.isfinite(disparity)).astype(np.bool_)
+            if known.shape != disparity.shape:
+                raise InputError(f"{str(path)!r} has 'known' of shape {known.shape}, not {disparity.shape}.")
+            truths.append(np.where(known & np.isfinite(disparity), disparity, np.float32(np.nan)))
     return pairs, poses, truths
 
 
@@ -135,7 +140,7 @@ def _read_pictures(folder: Path, frames: int | None) -> _Frames:
 def _read_rows(path: Path) -> Sequence[Matrix]:
     """Return KITTI's poses: 12 numbers a line, the upper three rows of each matrix."""
     rows = []
-    for number, line in enumerate(read_input_file(path, "a file of poses", _POSES_LIMIT).decode().splitlines(), 1):
+    for number, line in enumerate(read_input_text(path, "a file of poses").splitlines(), 1):
         try:
             rows.append(np.vstack([np.array(line.split(), np.float64).reshape(3, 4), [0.0, 0.0, 0.0, 1.0]]))
         except ValueError:
@@ -144,6 +149,9 @@ def _read_rows(path: Path) -> Sequence[Matrix]:
 
 
 def _check_pose(path: Path, pose: Matrix) -> Matrix:
-    if pose.shape != (4, 4) or not np.allclose(pose[:3, :3] @ pose[:3, :3].T, np.eye(3), atol=1e-3):
-        raise InputError(f"{str(path)!r} holds a pose that is no rotation and translation, 4 x 4.")
-    return pose
+    if pose.shape == (4, 4) and np.isfinite(pose).all():
+        rotation = pose[:3, :3]
+        is_rotation = np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-3) and np.linalg.det(rotation) > 0
+        if is_rotation and np.array_equal(pose[3], [0, 0, 0, 1]):
+            return pose
+    raise InputError(f"{str(path)!r} holds a pose that is no rotation and translation, 4 x 4.")

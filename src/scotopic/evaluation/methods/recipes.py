@@ -233,14 +233,14 @@ def _check_kind(what: str, values: dict[str, Any]) -> None:
 
 def _find_model(what: str, file: Path, model: str, folders: Sequence[Path] | None) -> Path:
     if folders is None:
-        path = (file.parent / model).resolve()
-        if not path.is_file():
+        path = file.parent / model
+        if not os.path.isfile(path):  # false also for names that no file can have
             raise SettingsError(
-                f"{what}: 'model' names {str(path)!r}, which is not there. Paths are relative to the recipe."
+                f"{what}: 'model' names {str(path)[:200]!r}, which is not there. Paths are relative to the recipe."
             )
-        return path
+        return path.resolve()
     for folder in folders:
-        if (folder / model).is_file():
+        if os.path.isfile(folder / model):
             return (folder / model).resolve()
     looked = " or ".join(repr(str(folder.absolute())) for folder in folders)
     raise InputError(

@@ -79,11 +79,11 @@ def read_results(folder: Path) -> Results:
     if not records:
         raise InputError(f"There are no records of a benchmark in {str(folder)!r}. Run scotopic benchmark first.")
     remarks += _range_remarks(records) + _external_remarks(records)
-    methods = _in_order([str(m) for m in plan.get("methods", [])], {record.task.method for record in records})
+    methods = _in_order([str(m) for m in plan.get("methods") or []], {record.task.method for record in records})
     wanted = [str(plan["matched_to"])] if plan.get("matched_to") else []
     present = {record.task.method for record in records if record.error is None}
     reference = next((name for name in [*wanted, _DEFAULT_REFERENCE] if name in present), None)
-    groups = _groups(records, planned or [], [str(d.get("kind")) for d in plan.get("datasets", [])])
+    groups = _groups(records, planned or [], [str(d.get("kind")) for d in plan.get("datasets") or []])
     windows = tuple(sorted({int(window) for record in records for window in record.scores})) or (_HEADLINE,)
     known = {k for record in records for scores in record.scores.values() for k in scores["bad"]}
     thresholds = tuple(sorted(known, key=float)) or ("1", "3", "5")
@@ -98,7 +98,16 @@ def _read_plan(path: Path) -> tuple[dict[str, Any], list[str]]:
         plan = read_json(path, "a plan")
     except InputError as error:
         return {}, [f"plan.json is not shown: {str(error).replace(str(path), path.name)}"]
-    return (plan, []) if isinstance(plan, dict) else ({}, ["plan.json holds no plan and is not shown."])
+    return (plan, []) if _is_plan(plan) else ({}, ["plan.json holds no plan and is not shown."])
+
+
+def _is_plan(values: object) -> bool:
+    """Whether the entries that the report uses are what a benchmark writes; there may be others."""
+    if not isinstance(values, dict):
+        return False
+    kinds: dict[str, Any] = {"methods": str, "datasets": dict, "coverages": (int, float)}
+    lists = [(values.get(name), kind) for name, kind in kinds.items() if values.get(name) is not None]
+    return all(isinstance(found, list) and all(isinstance(each, kind) for each in found) for found, kind in lists)
 
 
 def _load_records(folder: Path, remarks: list[str]) -> list[Record]:
@@ -127,7 +136,7 @@ def _planned_tasks(plan: dict[str, Any], remarks: list[str]) -> list[Task] | Non
         return None
     try:
         return [Task.from_json(values) for values in plan["tasks"]]
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         remarks.append("The tasks in plan.json cannot be read, so all results in the folder are shown.")
         return None
 
