@@ -6,6 +6,7 @@ import numpy as np
 
 from scotopic.backends.cpu import evidence_kernels as kernels
 from scotopic.backends.cpu.images import CpuImages
+from scotopic.backends.cpu.threads import share_out
 from scotopic.backends.gaussian import cascade_blurs
 from scotopic.backends.protocol import Features, Floats, PatchFilter
 from scotopic.progress import Share
@@ -23,7 +24,9 @@ class CpuEvidence(CpuImages):
         noisy, clear = (np.pad(np.moveaxis(each, -1, 0), padding, mode="edge") for each in (image, pilot))
         rows, columns = (np.arange(0, length - size + 1, stride) for length in noisy.shape[1:])
         find_groups = kernels.make_find_groups(size)
-        groups = find_groups(clear, rows, columns, tables.count, tables.reach).reshape(-1, tables.count)
+        found = np.empty((len(rows), len(columns), tables.count), np.int32)
+        share_out(find_groups, len(rows), clear, rows, columns, tables.reach, found)
+        groups = found.reshape(-1, tables.count)
         transform = tables.along_patch.astype(np.float32)
         window = tables.window.astype(np.float32).reshape(size, size)
         first = np.empty((len(groups), size**2), np.float32)
@@ -31,7 +34,10 @@ class CpuEvidence(CpuImages):
         out = np.empty_like(noisy)
         for c in range(channels):
             frequencies = (_transform_patches(each[c], transform, size) for each in (noisy, clear))
-            kernels.filter_groups(groups, *frequencies, np.float32(variance), first, confidence.reshape(-1))
+            share_out(
+                kernels.filter_groups, len(groups), groups, *frequencies, np.float32(variance), first,
+                confidence.reshape(-1),
+            )  # fmt: skip
             patches = (first @ transform).reshape(len(rows), len(columns), size, size)
             total, weight = np.zeros_like(noisy[c]), np.zeros_like(noisy[c])
             for i, j in np.ndindex(size, size):
@@ -54,22 +60,28 @@ class CpuEvidence(CpuImages):
     def build_volume(self, features: Sequence[Features[np.ndarray]], disparities: range, progress: Share) -> np.ndarray:
         volume = np.zeros((len(disparities), *features[0].left.shape[1:]), np.float32)
         blurs = cascade_blurs([each.window for each in features])
-        for k, d in enumerate(disparities):
-            plane = volume[k]
-            for each, sigma in zip(features, blurs, strict=True):
-                kernels.add_products(each.left, each.right, d, plane)
-                plane[:] = self.blur(plane, sigma)
-            progress((k + 1) / len(disparities))
+
+        def fill(first: int, stop: int) -> None:
+            for k in range(first, stop):
+                plane = volume[k]
+                for each, sigma in zip(features, blurs, strict=True):
+                    kernels.add_products(each.left, each.right, disparities[k], plane)
+                    plane[:] = self.blur(plane, sigma)
+
+        share_out(fill, len(volume), progress=progress)
         return volume
 
     def census_volume(
         self, left: np.ndarray, right: np.ndarray, disparities: range, window: float, progress: Share
     ) -> np.ndarray:
         volume = np.empty((len(disparities), *left.shape[1:]), np.float32)
-        for k, d in enumerate(disparities):
-            kernels.census_costs(left, right, d, volume[k])
-            volume[k] = self.blur(volume[k], window)
-            progress((k + 1) / len(disparities))
+
+        def fill(first: int, stop: int) -> None:
+            for k in range(first, stop):
+                kernels.census_costs(left, right, disparities[k], volume[k])
+                volume[k] = self.blur(volume[k], window)
+
+        share_out(fill, len(volume), progress=progress)
         return volume
 
     def census(self, gray: np.ndarray, radius: int, scale: float, steps: int) -> np.ndarray:
@@ -108,22 +120,35 @@ class CpuEvidence(CpuImages):
             volume[k] *= left * right[:, np.clip(columns - d, 0, last)]
 
     def volume_spread(self, volume: np.ndarray) -> float:
-        total = float(kernels.spread_of_rows(volume).sum())
-        return total / float(volume.shape[1] * volume.shape[2])
+        spread = np.empty(volume.shape[1])
+        share_out(kernels.spread_of_rows, len(spread), volume, spread)
+        return float(spread.sum()) / float(volume.shape[1] * volume.shape[2])
 
     def quantize_costs(self, volume: np.ndarray, step: float, max_cost: int, shear_from: int | None) -> np.ndarray:
+        out = _costs_like(volume)
         is_left = shear_from is None
-        return np.asarray(kernels.quantize(volume, np.float32(1 / step), max_cost, shear_from or 0, is_left))
+        share_out(kernels.quantize, len(out), volume, np.float32(1 / step), max_cost, shear_from or 0, is_left, out)
+        return out
 
     def quantize_costs_along(self, volume: np.ndarray, step: float, max_cost: int, start: np.ndarray) -> np.ndarray:
-        return np.asarray(kernels.quantize_along(volume, np.float32(1 / step), max_cost, start))
+        out = _costs_like(volume)
+        share_out(kernels.quantize_along, len(out), volume, np.float32(1 / step), max_cost, start, out)
+        return out
 
     def fit_planes(
         self, disparity: np.ndarray, weights: np.ndarray, present: np.ndarray, planes: PlaneSettings, spacing: int
     ) -> np.ndarray:
-        return np.asarray(
-            kernels.fit_planes(disparity, weights, present, planes.sigma, planes.tau, planes.ridge, spacing)
-        )
+        out = np.empty(disparity.shape, np.float32)
+        share_out(
+            kernels.fit_planes, len(out), disparity, weights, present, planes.sigma, planes.tau, planes.ridge, spacing,
+            out,
+        )  # fmt: skip
+        return out
+
+
+def _costs_like(volume: np.ndarray) -> np.ndarray:
+    candidates, height, width = volume.shape
+    return np.empty((height, width, candidates), np.int16)
 
 
 def _transform_patches(plane: np.ndarray, transform: np.ndarray, size: int) -> np.ndarray:

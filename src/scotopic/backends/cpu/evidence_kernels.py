@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import float32, int16, int64, njit, prange
+from numba import float32, int16, int64, njit
 
 # Fast math assumes finite numbers, so nothing here is infinite.
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
@@ -18,16 +18,16 @@ def make_find_groups(size: int) -> Any:
     The size is compiled in, so that the short sums over a patch are unrolled; Numba keeps one version per size.
     """
 
-    @njit(parallel=True, **_FAST)
-    def find_groups(pilot, rows, columns, count, reach):
+    @njit(**_FAST)
+    def find_groups(first, stop, pilot, rows, columns, reach, out):
         """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
 
         A row of patches at a time: for each offset the squared differences are summed down the patches, then along.
         """
         channels, height, width = pilot.shape
         last_y, last_x = height - size, width - size
-        out = np.empty((rows.size, columns.size, count), np.int32)
-        for i in prange(rows.size):
+        count = out.shape[2]
+        for i in range(first, stop):
             top = rows[i]
             nearest = np.full((columns.size, count), _FARTHEST, np.float32)
             down = np.empty(width, np.float32)
@@ -38,12 +38,12 @@ def make_find_groups(size: int) -> Any:
                 for dx in range(-reach, reach + 1):
                     if dy == 0 and dx == 0:
                         continue
-                    first, stop = max(0, -dx), min(width, width - dx)
+                    begin, end = max(0, -dx), min(width, width - dx)
                     down[:] = 0.0
                     for c in range(channels):
                         for y in range(top, top + size):
                             here, there = pilot[c, y], pilot[c, y + dy]
-                            for x in range(first, stop):
+                            for x in range(begin, end):
                                 off = here[x] - there[x + dx]
                                 down[x] += off * off
                     for j in range(columns.size):
@@ -60,7 +60,6 @@ def make_find_groups(size: int) -> Any:
                                 far[k], out[i, j, k] = far[k - 1], out[i, j, k - 1]
                                 k -= 1
                             far[k], out[i, j, k] = apart, (top + dy) * (last_x + 1) + left + dx
-        return out
 
     return find_groups
 
@@ -79,40 +78,41 @@ def _hadamard(group):
         step *= 2
 
 
-@njit(parallel=True, **_FAST)
-def filter_groups(groups, noisy, clear, variance, first, confidence):
+@njit(**_FAST)
+def filter_groups(first, stop, groups, noisy, clear, variance, filtered, confidence):
     """The filtered first patch of each group, as frequencies, and one over the noise left in it.
 
     ``noisy`` and ``clear`` hold the frequencies of every patch of the image and of the pilot.
     """
-    patches, count = groups.shape
-    length = noisy.shape[1]
+    count, length = groups.shape[1], noisy.shape[1]
+    y, p = np.empty((count, length), np.float32), np.empty((count, length), np.float32)
     # Unscaled transforms are sqrt(count) times too large, their squares count times.
     noise = variance * float32(count)
-    for i in prange(patches):
-        y, p = np.empty((count, length), np.float32), np.empty((count, length), np.float32)
+    for i in range(first, stop):
         for k in range(count):
-            y[k], p[k] = noisy[groups[i, k]], clear[groups[i, k]]
+            at = groups[i, k]
+            for f in range(length):
+                y[k, f], p[k, f] = noisy[at, f], clear[at, f]
         _hadamard(y)
         _hadamard(p)
         left = float32(0.0)
-        first[i, :] = 0.0
+        filtered[i, :] = 0.0
         for k in range(count):
             for f in range(length):
                 square = p[k, f] * p[k, f]
                 gain = square / (square + noise)
                 left += gain * gain
-                first[i, f] += gain * y[k, f]
+                filtered[i, f] += gain * y[k, f]
         for f in range(length):
-            first[i, f] /= float32(count)
+            filtered[i, f] /= float32(count)
         confidence[i] = float32(1.0) / max(left, float32(1.0))
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def add_products(left, right, shift, out):
     """``out(y, x) += sum over features of left(y, x) * right(y, x - shift)``, the last columns repeated."""
     features, height, width = left.shape
-    for y in prange(height):
+    for y in range(height):
         line = out[y]
         for f in range(features):
             a, b = left[f, y], right[f, y]
@@ -125,12 +125,13 @@ def add_products(left, right, shift, out):
                 line[x] += a[x] * b[width - 1]
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def census_costs(left, right, shift, out):
     """Mean of ``|left(y, x) - right(y, x - shift)|`` over the features, the last columns repeated."""
     features, height, width = left.shape
-    for y in prange(height):
-        total = np.zeros(width, np.int16)  # 127 features would fit
+    total = np.empty(width, np.int16)  # 127 features would fit
+    for y in range(height):
+        total[:] = 0
         first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
         for f in range(features):
             a, b = left[f, y], right[f, y]
@@ -144,13 +145,15 @@ def census_costs(left, right, shift, out):
             out[y, x] = total[x] / float32(features)
 
 
-@njit(parallel=True, **_FAST)
-def spread_of_rows(volume):
+@njit(**_FAST)
+def spread_of_rows(first, stop, volume, out):
     """Sum along each row of pixels of the standard deviation over disparity."""
-    candidates, height, width = volume.shape
-    out = np.zeros(height)
-    for y in prange(height):
-        total, square = np.zeros(width), np.zeros(width)
+    candidates, _, width = volume.shape
+    total, square = np.empty(width), np.empty(width)
+    for y in range(first, stop):
+        total[:] = 0
+        square[:] = 0
+        out[y] = 0
         for k in range(candidates):
             for x in range(width):
                 total[x] += volume[k, y, x]
@@ -162,18 +165,16 @@ def spread_of_rows(volume):
                 square[x] += off * off
         for x in range(width):
             out[y] += (square[x] / candidates) ** 0.5
-    return out
 
 
-@njit(parallel=True, **_FAST)
-def quantize(volume, scale, max_cost, first, is_left):
+@njit(**_FAST)
+def quantize(first, stop, volume, scale, max_cost, nearest, is_left, out):
     """Costs above each pixel's lowest, times ``scale``, rounded: ``(H, W, D)``; sheared for the right view."""
-    candidates, height, width = volume.shape
-    out = np.empty((height, width, candidates), np.int16)
-    for y in prange(height):
-        row = np.empty((width, candidates), np.float32)
+    candidates, _, width = volume.shape
+    row = np.empty((width, candidates), np.float32)
+    for y in range(first, stop):
         for k in range(candidates):
-            shift = 0 if is_left else int64(first) + k
+            shift = 0 if is_left else int64(nearest) + k
             line = volume[k, y]
             for x in range(width):
                 row[x, k] = line[min(max(x + shift, 0), width - 1)]
@@ -185,16 +186,14 @@ def quantize(volume, scale, max_cost, first, is_left):
             for k in range(candidates):
                 value = np.floor((costs[k] - lowest) * scale + float32(0.5))
                 out[y, x, k] = np.int16(min(value, float32(max_cost)))
-    return out
 
 
-@njit(parallel=True, **_FAST)
-def quantize_along(volume, scale, max_cost, start):
+@njit(**_FAST)
+def quantize_along(first, stop, volume, scale, max_cost, start, out):
     """Costs above each pixel's lowest, counted from its own first candidate ``start``: ``(H, W, D)``."""
-    candidates, height, width = volume.shape
-    out = np.empty((height, width, candidates), np.int16)
-    for y in prange(height):
-        row = np.empty((width, candidates), np.float32)
+    candidates, _, width = volume.shape
+    row = np.empty((width, candidates), np.float32)
+    for y in range(first, stop):
         for k in range(candidates):
             line = volume[k, y]
             for x in range(width):
@@ -208,14 +207,12 @@ def quantize_along(volume, scale, max_cost, start):
                 place = int64(start[y, x]) + k
                 value = costs[place] if 0 <= place < candidates else highest
                 out[y, x, k] = np.int16(min(np.floor((value - lowest) * scale + float32(0.5)), float32(max_cost)))
-    return out
 
 
-@njit(parallel=True, **_FAST)
-def fit_planes(disparity, weights, present, sigma, tau, ridge, spacing):
+@njit(**_FAST)
+def fit_planes(first, stop, disparity, weights, present, sigma, tau, ridge, spacing, out):
     """One round of local planes; see ``stages/surfaces.py``."""
     height, width = disparity.shape
-    out = np.empty((height, width), np.float32)
     reach = 2 * int64(sigma)
     count = 2 * reach // spacing + 1
     bell = np.empty(count, np.float32)
@@ -223,7 +220,7 @@ def fit_planes(disparity, weights, present, sigma, tau, ridge, spacing):
         offset = k * spacing - reach
         bell[k] = np.exp(-offset * offset / (2 * sigma * sigma))
     sharpness = float32(-0.5 / (tau * tau))
-    for i in prange(height):
+    for i in range(first, stop):
         for j in range(width):
             s0, sx, sy, sxx, sxy, syy = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             t0, tx, ty = 0.0, 0.0, 0.0
@@ -254,4 +251,3 @@ def fit_planes(disparity, weights, present, sigma, tau, ridge, spacing):
             determinant = a * c - b * b
             gx, gy = (px * c - py * b) / determinant, (py * a - px * b) / determinant
             out[i, j] = here + level - gx * mx - gy * my
-    return out

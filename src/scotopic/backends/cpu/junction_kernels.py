@@ -8,7 +8,7 @@ carry it:
   ``u2 = p - w``, ``u3 = w``) and ``J = I + lc G``. One pass over the pixels, nothing stored beyond the patch.
 * The pixels of a patch are one flat array, so that the compiler fills whole vector registers for any patch size.
 * Maps are summed in a fixed order whatever the number of threads: patches that are written at the same time never
-  overlap (see ``_blocks``).
+  overlap (see ``sweep``).
 
 Pixels are float32; parameters, and everything done once per patch, are float64.
 """
@@ -17,7 +17,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float32, njit, prange
+from numba import float32, njit
 
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
 # Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
@@ -265,7 +265,8 @@ def _workspace(x, channels):
 def _measure(theta, x, y, shape, workspace):
     """Draw one patch over its target, and take the sums that its colors and its objective rest on."""
     (target, _), (d13, d42, p, w), g, (angles, order), _, (sums, _, _) = workspace
-    angles[:] = theta[:3]
+    for k in range(3):
+        angles[k] = theta[k]
     _sort_three(angles, order)
     _set_geometry(g, angles, theta[3], theta[4], shape)
     _draw(g, x, y, d13, d42, p, w)
@@ -273,40 +274,46 @@ def _measure(theta, x, y, shape, workspace):
     _sum_colors(p, w, target, sums)
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def search_step(
-    parameters, active, image, boundary_map, color_map, axis, stride, boundary_weight, color_weight, angle_offsets,
-    vertex_offsets, shape,
+    first, stop, active, parameters, image, boundary_map, color_map, axis, stride, boundary_weight, color_weight,
+    angle_offsets, vertex_offsets, shape, moved,
 ):  # fmt: skip
-    """One step of coordinate descent for the listed patches, in place; returns which of them moved.
+    """One step of coordinate descent for some of the listed patches, in place; ``moved`` tells which of them moved.
 
     Parameters
     ----------
-    parameters : (rows, cols, 5) float64
-    active : (n,) int64, flat indices into the patch grid
-    image, color_map : (C, H, W) float32; boundary_map : (H, W) float32
+    first, stop : int, which of the listed patches
+    active : (n,) int64, flat indices into the patch grids of all views
+    parameters : (V, rows, cols, 5) float64
+    image, color_map : (V, C, H, W) float32; boundary_map : (V, H, W) float32
     axis : (R,) float32, the coordinates of a patch's pixels along one side
     """
-    size, channels, columns = axis.size, image.shape[0], parameters.shape[1]
+    _, rows, columns, _ = parameters.shape
+    size, channels = axis.size, image.shape[1]
     n = float(size * size)
     x, y = _pixels(axis)
-    moved = np.zeros(active.size, np.bool_)
-    for a in prange(active.size):
-        row, column = active[a] // columns, active[a] % columns
-        workspace = _workspace(x, channels)
-        (target, scratch), (d13, d42, _, _), g, _, (_, _, mean), (sums, s, q) = workspace
-        boundary, b = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-        best, trial = parameters[row, column].copy(), np.empty(5)
-
-        _target(image, color_map, row * stride, column * stride, size, color_weight, target, scratch, mean)
+    workspace = _workspace(x, channels)
+    (target, scratch), (d13, d42, _, _), g, _, (_, _, mean), (sums, s, q) = workspace
+    boundary, b = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
+    best, start, trial = np.empty(5), np.empty(5), np.empty(5)
+    for a in range(first, stop):
+        view, place = active[a] // (rows * columns), active[a] % (rows * columns)
+        row, column = place // columns, place % columns
+        theta = parameters[view, row, column]
+        for i in range(5):
+            best[i] = theta[i]
+        _target(image[view], color_map[view], row * stride, column * stride, size, color_weight, target, scratch, mean)
         if boundary_weight > 0:
-            _cut(boundary_map, row * stride, column * stride, size, boundary)
+            _cut(boundary_map[view], row * stride, column * stride, size, boundary)
         for search in range(8):
-            start = best.copy()
+            for i in range(5):
+                start[i] = best[i]
             lowest = _NEVER
             offsets = angle_offsets if search < 3 else vertex_offsets
             for k in range(offsets.size):
-                trial[:] = start
+                for i in range(5):
+                    trial[i] = start[i]
                 if search < 5:
                     trial[search] += offsets[k]
                 else:
@@ -322,11 +329,12 @@ def search_step(
                     value += boundary_weight * gaps
                 if value < lowest:
                     lowest = value
-                    best[:] = trial
-        for k in range(5):
-            moved[a] |= best[k] != parameters[row, column, k]
-        parameters[row, column] = best
-    return moved
+                    for i in range(5):
+                        best[i] = trial[i]
+        moved[a] = False
+        for i in range(5):
+            moved[a] |= best[i] != theta[i]
+            theta[i] = best[i]
 
 
 @njit(**_INLINE)
@@ -482,15 +490,6 @@ def _add(plane, row, column, size, patch):
 
 
 @njit(**_INLINE)
-def _cover(length, size, stride):
-    """How many patches cover each of ``length`` pixels along one axis."""
-    count = np.zeros(length)
-    for start in range(0, length - size + 1, stride):
-        count[start : start + size] += 1
-    return count
-
-
-@njit(**_INLINE)
 def _describe(theta, image, color_map, top, left, size, color_weight, x, y, shape, workspace):
     """Draw one patch, find its colors and paint it."""
     (target, painted), (_, _, p, w), _, _, (colors, slopes, mean), (sums, s, q) = workspace
@@ -500,68 +499,58 @@ def _describe(theta, image, color_map, top, left, size, color_weight, x, y, shap
     _paint(p, w, colors, mean, painted)
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def sweep(
-    parameters, adam_first, adam_second, count, rates, image, boundary_map, color_map, axis, stride, boundary_weight,
-    color_weight, new_boundary_map, new_color_map, gradients, shape, adam,
+    first, stop, odd_row, odd_column, block_rows, block_columns, parameters, adam_first, adam_second, count, rates,
+    image, boundary_map, color_map, axis, stride, boundary_weight, color_weight, boundary_sum, color_sum, gradients,
+    shape, adam,
 ):  # fmt: skip
-    """Rebuild the global maps from the parameters; with ``count > 0`` also take Adam step number ``count``.
+    """Add the patches of some blocks to the maps; with ``count > 0`` also take Adam step number ``count``.
 
-    The maps are those of the parameters before the step; layouts as in ``search_step``. ``gradients`` is filled when
-    ``count`` is not zero.
-
-    Patches are handled in blocks of one patch row and a few columns. Blocks written at the same time are far enough
-    apart not to share a pixel, and each pixel gets its sum in the same order whatever the number of threads.
+    What is added is drawn with the parameters before the step; layouts as in ``search_step``. ``gradients`` is filled
+    when ``count`` is not zero. Blocks are numbered over all views, among those in odd or even rows and columns of
+    blocks: see ``block_size`` in ``junctions.py``.
     """
-    rows, columns = parameters.shape[0], parameters.shape[1]
-    size, channels = axis.size, image.shape[0]
+    views, rows, columns, _ = parameters.shape
+    size, channels = axis.size, image.shape[1]
     n = float(size * size)
     x, y = _pixels(axis)
-    reach = (size + stride - 1) // stride
-    block = max(8, reach)
-    blocks = (columns + block - 1) // block
-    new_boundary_map[:] = 0
-    new_color_map[:] = 0
-    for phase in range(2 * reach):
-        first_row, odd = phase // 2, phase % 2
-        phase_rows = max((rows - first_row + reach - 1) // reach, 0)
-        phase_blocks = (blocks - odd + 1) // 2
-        for task in prange(phase_rows * phase_blocks):
-            row = first_row + reach * (task // phase_blocks)
-            start = block * (2 * (task % phase_blocks) + odd)
-            workspace = _workspace(x, channels)
-            (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), _ = workspace
-            boundary, b = np.zeros(x.size, np.float32), np.empty(x.size, np.float32)
-            by_p, by_w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
-            line_slopes = np.empty((2, 3))
-            for column in range(start, min(start + block, columns)):
-                theta = parameters[row, column]
+    workspace = _workspace(x, channels)
+    (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), _ = workspace
+    boundary, b = np.zeros(x.size, np.float32), np.empty(x.size, np.float32)
+    by_p, by_w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
+    line_slopes = np.empty((2, 3))
+    down = ((rows + block_rows - 1) // block_rows - odd_row + 1) // 2
+    across = ((columns + block_columns - 1) // block_columns - odd_column + 1) // 2
+    for task in range(first, stop):
+        view, place = task // (down * across), task % (down * across)
+        start_row = block_rows * (2 * (place // across) + odd_row)
+        start_column = block_columns * (2 * (place % across) + odd_column)
+        for row in range(start_row, min(start_row + block_rows, rows)):
+            for column in range(start_column, min(start_column + block_columns, columns)):
+                theta = parameters[view, row, column]
                 top, left = row * stride, column * stride
-                _describe(theta, image, color_map, top, left, size, color_weight, x, y, shape, workspace)
+                _describe(theta, image[view], color_map[view], top, left, size, color_weight, x, y, shape, workspace)
                 _draw_boundary(g, d13, d42, b, shape.sharpness)
-                _add(new_boundary_map, top, left, size, b)
+                _add(boundary_sum[view], top, left, size, b)
                 for c in range(channels):
-                    _add(new_color_map[c], top, left, size, painted[c])
+                    _add(color_sum[view, c], top, left, size, painted[c])
                 if count > 0:
                     if boundary_weight > 0:
-                        _cut(boundary_map, top, left, size, boundary)
+                        _cut(boundary_map[view], top, left, size, boundary)
                     _slopes_by_wedge(p, w, target, painted, mean, colors, slopes, by_p, by_w)
                     _slopes_by_distance(g, d13, d42, p, w, by_p, by_w, b, boundary, boundary_weight, shape)
-                    gradient = gradients[row, column]
+                    gradient = gradients[view, row, column]
                     _gradient(
                         g, angles, order, theta[3], theta[4], x, y, by_p, by_w, n, shape.lift, line_slopes, gradient
                     )
-                    _adam(theta, gradient, adam_first[row, column], adam_second[row, column], count, rates, adam)
-    cover_rows, cover_columns = _cover(image.shape[1], size, stride), _cover(image.shape[2], size, stride)
-    for i in prange(image.shape[1]):
-        for j in range(image.shape[2]):
-            share = float32(1.0 / (cover_rows[i] * cover_columns[j]))
-            new_boundary_map[i, j] *= share
-            for c in range(channels):
-                new_color_map[c, i, j] *= share
+                    _adam(
+                        theta, gradient, adam_first[view, row, column], adam_second[view, row, column], count, rates,
+                        adam,
+                    )  # fmt: skip
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def paint_row(parameters, planes, axis, stride, top, patches, shape):
     """Fill ``patches``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches.
 
@@ -569,21 +558,23 @@ def paint_row(parameters, planes, axis, stride, top, patches, shape):
     of a vertex far outside its patch is drawn to some 1e-4 only.
     """
     x, y = _pixels(axis)
-    for column in prange(parameters.shape[0]):
-        workspace = _workspace(x, planes.shape[0])
-        left = np.int64(column) * stride
-        _describe(parameters[column], planes, planes, top, left, axis.size, 0.0, x, y, shape, workspace)
-        patches[column] = workspace[0][1]
+    workspace = _workspace(x, planes.shape[0])
+    painted = workspace[0][1]
+    for column in range(parameters.shape[0]):
+        _describe(parameters[column], planes, planes, top, column * stride, axis.size, 0.0, x, y, shape, workspace)
+        for c in range(painted.shape[0]):
+            for i in range(painted.shape[1]):
+                patches[column, c, i] = painted[c, i]
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def add_row(patches, size, stride, top, total):
     """Add one row of patches to the planes ``total``, each line of pixels from left to right."""
     columns, channels, _ = patches.shape
-    for line in prange(size):
-        for c in range(channels):
-            pixels = total[c, top + np.int64(line)]
+    for c in range(channels):
+        for line in range(size):
+            pixels = total[c, top + line]
             for column in range(columns):
-                values = patches[column, c, np.int64(line) * size : (np.int64(line) + 1) * size]
+                values = patches[column, c, line * size : (line + 1) * size]
                 for j in range(size):
                     pixels[column * stride + j] += values[j]

@@ -4,6 +4,7 @@ import numpy as np
 
 from scotopic.backends.cpu import matching_kernels as kernels
 from scotopic.backends.cpu.junctions import paint_rows
+from scotopic.backends.cpu.threads import share_out
 from scotopic.constants import DIRECTIONS
 from scotopic.progress import Share
 from scotopic.settings import JunctionSettings
@@ -30,15 +31,22 @@ class CpuMatching:
         # Centered pixels: smaller sums, better rounding, the same differences.
         planes = planes - np.float32(0.5)
         image, plain = (np.ascontiguousarray(np.moveaxis(a, -1, 0)) - np.float32(0.5) for a in (other_image, other_map))
-        image_lines, before = kernels.lay_out(image, first, candidates, size, is_left)
-        plain_lines, before = kernels.lay_out(plain, first, candidates, size, is_left)
+        before, after = max(0, -first) + size, max(0, first + candidates) + size
+        # Along a line the partners of a pixel at rising disparity follow each other, for either view.
+        image_lines, plain_lines = (
+            np.pad(each[..., :: -1 if is_left else 1], ((0, 0), (0, 0), (before, after))) for each in (image, plain)
+        )
         volume = np.empty((*parameters.shape[:2], candidates), np.float32)
-        for row, (top, painted) in enumerate(paint_rows(planes, parameters, settings)):
-            kernels.cost_row(
-                painted, planes, size, settings.stride, top, *other_image.shape[:2], image, plain, image_lines,
-                plain_lines, before, first, is_left, *weights, volume[row],
-            )  # fmt: skip
-            progress((row + 1) / len(volume))
+
+        def fill(start: int, stop: int) -> None:
+            rows = range(start, stop)
+            for row, (top, painted) in zip(rows, paint_rows(planes, parameters, settings, rows), strict=True):
+                kernels.cost_row(
+                    painted, planes, size, settings.stride, top, *other_image.shape[:2], image, plain, image_lines,
+                    plain_lines, before, first, is_left, *weights, volume[row],
+                )  # fmt: skip
+
+        share_out(fill, len(volume), progress=progress)
         return volume
 
     def patch_maxima(self, values: np.ndarray, patches: tuple[int, int], settings: JunctionSettings) -> np.ndarray:
@@ -47,10 +55,16 @@ class CpuMatching:
         return np.array([[values[i : i + size, j : j + size].max() for j in lefts] for i in tops])
 
     def aggregate(self, costs: np.ndarray, penalties: np.ndarray, p1: int) -> np.ndarray:
-        return np.asarray(kernels.aggregate(costs, penalties, p1, np.array(DIRECTIONS, np.int64)))
+        rows, columns, _ = costs.shape
+        totals = np.zeros(costs.shape, np.int32)
+        for down, right in DIRECTIONS:
+            paths = rows if down == 0 else (columns if right == 0 else rows + columns - 1)
+            share_out(kernels.aggregate, paths, costs, penalties, p1, down, right, totals)
+        return totals
 
     def select(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        best, margin = kernels.select(totals)
+        best, margin = np.empty(totals.shape[:2], np.int64), np.empty(totals.shape[:2], np.int64)
+        share_out(kernels.select, len(totals), totals, best, margin)
         return best, margin
 
     def subpixel(self, totals: np.ndarray, best: np.ndarray, first: int) -> np.ndarray:

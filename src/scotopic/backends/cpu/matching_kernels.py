@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numba import float32, int32, njit, prange
+from numba import float32, int32, njit
 
 _FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
 # Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
@@ -44,22 +44,6 @@ def _correlate(rows, patch, size, lines, start, step, line_sum, total):
             total[k] += line_sum[k]
 
 
-@njit(parallel=True, **_FAST)
-def lay_out(planes, first, candidates, size, is_left):
-    """The other view's planes with zeros around each row, mirrored for the left view; and where a row begins.
-
-    Along a row of the result the partners of a pixel at rising disparity follow each other, for either view.
-    """
-    channels, height, width = planes.shape
-    before, after = max(0, -first) + size, max(0, first + candidates) + size
-    out = np.zeros((channels, height, before + width + after), np.float32)
-    for c in range(channels):
-        for y in prange(height):
-            for x in range(width):
-                out[c, y, before + (width - 1 - x if is_left else x)] = planes[c, y, x]
-    return out, before
-
-
 @njit(**_INLINE)
 def _column_squares(planes, top, lines, width):
     """Running sum over columns of the squares in a band of lines: the squares of columns a..b are out[b] - out[a]."""
@@ -83,7 +67,7 @@ def _cost(first, own, second, cross, third, rebuilt):
     return float32(own) * float32(first) + float32(rebuilt) * float32(third) + float32(cross) * float32(second)
 
 
-@njit(parallel=True, **_FAST)
+@njit(**_FAST)
 def cost_row(
     painted, planes, size, stride, top, height, width, image, plain, image_lines, plain_lines, before, first, is_left,
     own, cross, rebuilt, costs,
@@ -95,7 +79,8 @@ def cost_row(
 
     ``painted`` is ``(columns, C, R * R)``, the patches' reconstructions. ``planes`` is this view's image in whole
     patches (``height`` x ``width`` of it are real); ``image`` and ``plain`` are the other view's raw image and
-    reconstruction, ``image_lines`` and ``plain_lines`` the same as ``lay_out`` returns them. All are centered alike.
+    reconstruction, ``image_lines`` and ``plain_lines`` the same with zeros around each line, which begins
+    at ``before`` and is mirrored for the left view. All are centered alike.
     """
     columns, candidates = costs.shape
     channels = planes.shape[0]
@@ -106,7 +91,7 @@ def cost_row(
     raw_squares = _column_squares(planes, top, lines, width)
     products = np.zeros((width, candidates), np.float32)  # P G, summed over the lines
     if cross > 0:
-        for j in prange(width):
+        for j in range(width):
             start = before + first + (width - 1 - j if is_left else j)
             for c in range(channels):
                 for i in range(top, top + lines):
@@ -115,16 +100,19 @@ def cost_row(
                     for k in range(candidates):
                         products[j, k] += value * partners[k]
 
-    for column in prange(columns):
-        left = np.int64(column) * stride
+    line_sum = np.empty(candidates, np.float32)
+    with_image, with_plain, raw_with_plain = np.empty(candidates), np.empty(candidates), np.empty(candidates)
+    for column in range(columns):
+        left = column * stride
         across = min(size, width - left)
         patch = painted[column]
         for c in range(channels):  # padding is no part of the image
             for i in range(lines):
                 patch[c, i * size + across : (i + 1) * size] = 0
         painted_squares = _column_squares(patch.reshape(channels, size, size), 0, lines, across)
-        line_sum = np.empty(candidates, np.float32)
-        with_image, with_plain, raw_with_plain = np.zeros(candidates), np.zeros(candidates), np.zeros(candidates)
+        with_image[:] = 0
+        with_plain[:] = 0
+        raw_with_plain[:] = 0
         start = before + first + (width - 1 - left if is_left else left)
         for c in range(channels):
             _correlate(image_lines[c, top:], patch[c], size, lines, start, step, line_sum, with_image)
@@ -189,26 +177,20 @@ def _follow_path(volume, penalties, small_step, i, j, down, right, total):
         j += right
 
 
-@njit(parallel=True, **_FAST)
-def aggregate(volume, penalties, p1, directions):
-    """Sum over the directions of the path costs, ``(rows, columns, D)``."""
-    rows, columns, candidates = volume.shape
-    total = np.zeros((rows, columns, candidates), np.int32)
-    for direction in range(directions.shape[0]):
-        down, right = directions[direction, 0], directions[direction, 1]
-        paths = rows if down == 0 else (columns if right == 0 else rows + columns - 1)
-        for path in prange(paths):
-            i, j = _line_start(np.int64(path), rows, columns, down, right)
-            _follow_path(volume, penalties, int32(p1), i, j, down, right, total)
-    return total
+@njit(**_FAST)
+def aggregate(first, stop, volume, penalties, p1, down, right, total):
+    """Add the path costs of some paths in one direction to ``total``, ``(rows, columns, D)``."""
+    rows, columns, _ = volume.shape
+    for path in range(first, stop):
+        i, j = _line_start(path, rows, columns, down, right)
+        _follow_path(volume, penalties, int32(p1), i, j, down, right, total)
 
 
-@njit(parallel=True, **_FAST)
-def select(total):
+@njit(**_FAST)
+def select(first, stop, total, best, margin):
     """Index of the lowest sum of each patch (first on a tie), and how far above it the best distant rival is."""
-    rows, columns, candidates = total.shape
-    best, margin = np.zeros((rows, columns), np.int64), np.zeros((rows, columns), np.int64)
-    for i in prange(rows):
+    _, columns, candidates = total.shape
+    for i in range(first, stop):
         for j in range(columns):
             sums = total[i, j]
             at = 0
@@ -221,4 +203,3 @@ def select(total):
                     rival = min(rival, sums[k])
             best[i, j] = at
             margin[i, j] = rival - sums[at] if rival < _NEVER else 0
-    return best, margin
