@@ -258,7 +258,7 @@ def test_compilation_is_announced_when_it_happens_and_not_otherwise(
     import numba
 
     cold = numba.njit(lambda x: x + 1)  # not cached, so it has to be compiled on its first call
-    monkeypatch.setattr("scotopic.warmup._match_tiny_pair", lambda: cold(1))
+    monkeypatch.setattr("scotopic.warmup._match_tiny_pairs", lambda _: cold(1))
     arguments = ("match", pair / "left.png", pair / "right.png", *FAST, "-o")
 
     first, second = succeed(*arguments, tmp_path / "first"), succeed(*arguments, tmp_path / "second")
@@ -271,16 +271,22 @@ def test_after_the_warm_up_no_match_needs_another_kernel() -> None:
     # In a process of its own, where nothing else has loaded kernels.
     code = """
 import numpy as np, scotopic
+from scotopic.settings import PRESETS
 from scotopic.warmup import warm_up
 from scotopic.kernel_cache import kernels_of
 kernels = lambda: {d.py_func.__qualname__: tuple(d.signatures) for d in kernels_of()}
-warm_up()
-warm = kernels()
-assert warm["search_step"] and warm["sweep"]
 pair = np.random.default_rng(0).integers(0, 256, (2, 56, 72, 3), np.uint8)
 few = dict(max_disparity=8, search_steps=2, device="cpu")
-scotopic.match(*pair, preset="fast", **few)
+warm_up(lambda *_: None, PRESETS["best"])
+warm = kernels()
+assert warm["search_step"] and warm["sweep"] and not warm["paint_row"]
 scotopic.match(*pair, preset="best", **few)
+scotopic.match(*pair, preset="best", full_size_snr=1e9, **few)
+assert kernels() == warm, {name for name in warm if warm[name] != kernels()[name]}
+warm_up(lambda *_: None, PRESETS["fast"])
+warm = kernels()
+assert warm["paint_row"]
+scotopic.match(*pair, preset="fast", **few)
 scotopic.match(*pair, preset="paper", refine_steps=3, search_every=2, **few)
 scotopic.match(*pair[..., 0], preset="fast", min_disparity=-8, symmetric=False, adaptive_p2=False, **few)
 assert kernels() == warm, {name for name in warm if warm[name] != kernels()[name]}

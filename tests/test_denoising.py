@@ -83,7 +83,8 @@ def test_the_most_similar_patches_are_found(device: str, size: int, stride: int)
     if device == "cpu":
         from scotopic.backends.cpu.evidence_kernels import make_find_groups
 
-        found = make_find_groups(size)(planes, tops, lefts, tables.count, tables.reach)
+        found = np.empty((len(tops), len(lefts), tables.count), np.int32)
+        make_find_groups(size)(0, len(tops), planes, tops, lefts, tables.reach, found)
     else:
         from scotopic.backends.cuda.evidence import find_groups
 

@@ -93,7 +93,7 @@ def run(session: Session, request: Request, job: Job, limits: Limits, progress: 
     settings = make_settings(request.preset, **{name: end for name, end in search.items() if end is not None})
     job.stages = stages_of(settings)
     answers = _fuse if pair.is_clip else _match_once
-    for outcome in answers(pair, settings, job, warmed(watched, "auto")):
+    for outcome in answers(pair, settings, job, warmed(watched, settings, "auto")):
         if job.cancelled:
             raise Cancelled
         session.keep(outcome, is_refined=outcome.fused is not None and outcome.fused.frames > 1)

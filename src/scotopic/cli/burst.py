@@ -98,7 +98,7 @@ def burst(
         )
         if matcher.device == "cpu":
             with console.StageDisplay(quiet) as stages:
-                warm_up(stages)
+                warm_up(stages, settings)
         with console.CountDisplay(quiet, _LINE_SECONDS) as display:
             total, done, found = len(pairs), 0, ""
 

@@ -104,7 +104,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
                 calibration=calibration,
             )
             if matcher.device == "cpu":
-                warm_up(display)
+                warm_up(display, options.settings)
         if not quiet:
             print_warnings(views.checked, options.taken.rectify, views.dark, views.pairs.doubt)
             if options.fuse is not None and calibration is None:

@@ -56,7 +56,8 @@ def junctions(
 ) -> None:
     """Fit a field of junctions to one image: the boundaries and colors that survive its noise."""
     overrides = options.parse_settings(assignments)
-    settings = make_settings(preset, **overrides).junctions
+    pipeline = make_settings(preset, **overrides)
+    settings = pipeline.junctions
     unused = sorted(overrides.keys() - {field.name for field in dataclasses.fields(settings)})
     if unused:
         raise SettingsError(f"{unused[0]!r} is no setting of the junctions, which are all that this command computes.")
@@ -69,7 +70,7 @@ def junctions(
         pixels = as_image(image, str(image))
         check_size(pixels.shape, settings.patch_size, repr(str(image)))
         if where == "cpu":
-            warm_up(display)
+            warm_up(display, pipeline)
         clock = Stopwatch(display)
         with clock.stage(JUNCTIONS) as report:
             field = fit_junctions(pixels, settings, device=device, progress=report)
@@ -172,7 +173,7 @@ def demo(
             noisy = simulate_pair(scene.left, scene.right, PHOTONS, READ_NOISE)
         # In 8 bits, as in the files written below, so that matching those files gives these results.
         pair = to_uint8(noisy[0]), to_uint8(noisy[1])
-        result = match(*pair, settings, device, check=False, progress=warmed(display, device))
+        result = match(*pair, settings, device, check=False, progress=warmed(display, settings, device))
         with display.stage("scoring"):
             scores = [score(result.disparity, scene.disparity_left, window) for window in (19, 1)]
             found = [score_as_dict(each) for each in scores]

@@ -135,7 +135,7 @@ def match(
                 fill=fill_with,
                 normalize=not are_given,
                 check=False,  # it was checked above, for the report
-                progress=warmed(display, device),
+                progress=warmed(display, settings, device),
             )
             with display.stage("saving"):
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}

@@ -7,7 +7,8 @@ import numpy as np
 from numba import float32, int16, int64, njit
 
 # Fast math assumes finite numbers, so nothing here is infinite.
-_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+_INLINE: dict[str, Any] = {**_FAST, "forceinline": True, "no_cpython_wrapper": True}  # see ``junction_kernels.py``
 _FARTHEST = float32(3e38)
 
 
@@ -18,7 +19,7 @@ def make_find_groups(size: int) -> Any:
     The size is compiled in, so that the short sums over a patch are unrolled; Numba keeps one version per size.
     """
 
-    @njit(**_FAST)
+    @njit(cache=True, **_FAST)
     def find_groups(first, stop, pilot, rows, columns, reach, out):
         """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
 
@@ -27,10 +28,10 @@ def make_find_groups(size: int) -> Any:
         channels, height, width = pilot.shape
         last_y, last_x = height - size, width - size
         count = out.shape[2]
+        nearest, down = np.empty((columns.size, count), np.float32), np.empty(width, np.float32)
         for i in range(first, stop):
             top = rows[i]
-            nearest = np.full((columns.size, count), _FARTHEST, np.float32)
-            down = np.empty(width, np.float32)
+            nearest[:] = _FARTHEST
             nearest[:, 0] = -1.0
             for j in range(columns.size):
                 out[i, j, :] = top * (last_x + 1) + columns[j]
@@ -64,7 +65,7 @@ def make_find_groups(size: int) -> Any:
     return find_groups
 
 
-@njit(**_FAST)
+@njit(**_INLINE)
 def _hadamard(group):
     """The transform along the first axis, in place, but for the factor ``1 / sqrt(count)``."""
     count, length = group.shape
@@ -78,7 +79,7 @@ def _hadamard(group):
         step *= 2
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def filter_groups(first, stop, groups, noisy, clear, variance, filtered, confidence):
     """The filtered first patch of each group, as frequencies, and one over the noise left in it.
 
@@ -108,7 +109,7 @@ def filter_groups(first, stop, groups, noisy, clear, variance, filtered, confide
         confidence[i] = float32(1.0) / max(left, float32(1.0))
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def add_products(left, right, shift, out):
     """``out(y, x) += sum over features of left(y, x) * right(y, x - shift)``, the last columns repeated."""
     features, height, width = left.shape
@@ -125,7 +126,7 @@ def add_products(left, right, shift, out):
                 line[x] += a[x] * b[width - 1]
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def census_costs(left, right, shift, out):
     """Mean of ``|left(y, x) - right(y, x - shift)|`` over the features, the last columns repeated."""
     features, height, width = left.shape
@@ -145,7 +146,7 @@ def census_costs(left, right, shift, out):
             out[y, x] = total[x] / float32(features)
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def spread_of_rows(first, stop, volume, out):
     """Sum along each row of pixels of the standard deviation over disparity."""
     candidates, _, width = volume.shape
@@ -167,7 +168,7 @@ def spread_of_rows(first, stop, volume, out):
             out[y] += (square[x] / candidates) ** 0.5
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def quantize(first, stop, volume, scale, max_cost, nearest, is_left, out):
     """Costs above each pixel's lowest, times ``scale``, rounded: ``(H, W, D)``; sheared for the right view."""
     candidates, _, width = volume.shape
@@ -188,7 +189,7 @@ def quantize(first, stop, volume, scale, max_cost, nearest, is_left, out):
                 out[y, x, k] = np.int16(min(value, float32(max_cost)))
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def quantize_along(first, stop, volume, scale, max_cost, start, out):
     """Costs above each pixel's lowest, counted from its own first candidate ``start``: ``(H, W, D)``."""
     candidates, _, width = volume.shape
@@ -209,7 +210,7 @@ def quantize_along(first, stop, volume, scale, max_cost, start, out):
                 out[y, x, k] = np.int16(min(np.floor((value - lowest) * scale + float32(0.5)), float32(max_cost)))
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def fit_planes(first, stop, disparity, weights, present, sigma, tau, ridge, spacing, out):
     """One round of local planes; see ``stages/surfaces.py``."""
     height, width = disparity.shape

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float32, njit
 
-_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 # Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
 # its own way, and which one a kernel calls depends on whether it was compiled in this process or loaded from the cache.
-_INLINE: dict[str, Any] = {**_FAST, "forceinline": True}
+# Nobody else calls them, so they need no place in the cache and no wrapper for Python, which take longer than they do.
+_INLINE: dict[str, Any] = {**_FAST, "forceinline": True, "no_cpython_wrapper": True}
 
 _TWO_PI = 2 * math.pi
 _NEVER = 1e300  # fast math assumes finite numbers
@@ -274,7 +275,7 @@ def _measure(theta, x, y, shape, workspace):
     _sum_colors(p, w, target, sums)
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def search_step(
     first, stop, active, parameters, image, boundary_map, color_map, axis, stride, boundary_weight, color_weight,
     angle_offsets, vertex_offsets, shape, moved,
@@ -394,7 +395,7 @@ def _slopes_by_wedge(p, w, target, painted, mean, colors, slopes, by_p, by_w):
             by_w[i] += target_w * j[i] + paint_w * (r[i] - center)
 
 
-@njit(fastmath=False, error_model="numpy", cache=True, forceinline=True)
+@njit(**{**_INLINE, "fastmath": False})
 def _times(value, factor):
     """A product that fast math does not reorder: the result must not depend on whether the factor is known early."""
     return value * factor
@@ -499,7 +500,7 @@ def _describe(theta, image, color_map, top, left, size, color_weight, x, y, shap
     _paint(p, w, colors, mean, painted)
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def sweep(
     first, stop, odd_row, odd_column, block_rows, block_columns, parameters, adam_first, adam_second, count, rates,
     image, boundary_map, color_map, axis, stride, boundary_weight, color_weight, boundary_sum, color_sum, gradients,
@@ -509,9 +510,9 @@ def sweep(
 
     What is added is drawn with the parameters before the step; layouts as in ``search_step``. ``gradients`` is filled
     when ``count`` is not zero. Blocks are numbered over all views, among those in odd or even rows and columns of
-    blocks: see ``block_size`` in ``junctions.py``.
+    blocks; ``junctions.py`` says why.
     """
-    views, rows, columns, _ = parameters.shape
+    _, rows, columns, _ = parameters.shape
     size, channels = axis.size, image.shape[1]
     n = float(size * size)
     x, y = _pixels(axis)
@@ -550,7 +551,7 @@ def sweep(
                     )  # fmt: skip
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def paint_row(parameters, planes, axis, stride, top, patches, shape):
     """Fill ``patches``, ``(columns, C, R * R)``, with the plain reconstructions of one row of patches.
 
@@ -567,7 +568,7 @@ def paint_row(parameters, planes, axis, stride, top, patches, shape):
                 patches[column, c, i] = painted[c, i]
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def add_row(patches, size, stride, top, total):
     """Add one row of patches to the planes ``total``, each line of pixels from left to right."""
     columns, channels, _ = patches.shape

@@ -110,9 +110,9 @@ class CpuJunctions:
 def _sweep(parameters: np.ndarray, *arguments: Any) -> None:
     """Rebuild the maps ``boundary_sum`` and ``color_sum`` of ``kernels.sweep``, as means over the patches.
 
-    Patches are added in blocks, a quarter of the blocks at a time: those in odd or even rows and columns of blocks. They
-    are one block apart, which is at least one patch, so they share no pixel; and each pixel gets its sum in the same
-    order whatever the number of threads.
+    Patches are added in blocks, a quarter of the blocks at a time: those in odd or even rows and columns of blocks.
+    They are one block apart, which is at least one patch, so they share no pixel; and each pixel gets its sum in the
+    same order whatever the number of threads.
     """
     (views, rows, columns, _), (axis, stride) = parameters.shape, arguments[7:9]
     boundaries, colors = arguments[11:13]
@@ -149,7 +149,7 @@ def _count_patches(grid: tuple[int, int], shape: tuple[int, ...], size: int, str
 def paint_rows(
     planes: np.ndarray, parameters: np.ndarray, settings: JunctionSettings, rows: range
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield for each of some rows of patches of one view its top line and its plain reconstructions, ``(columns, C, R * R)``.
+    """Yield for some rows of patches of one view the top line and the plain reconstructions, ``(columns, C, R * R)``.
 
     The array is overwritten for each row.
     """

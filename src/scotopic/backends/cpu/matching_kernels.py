@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numba import float32, int32, njit
 
-_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "cache": True, "nogil": True}
+_FAST: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 # Helpers become part of each kernel. Left as functions, several compiled copies of one exist, fast math rounds each in
 # its own way, and which one a kernel calls depends on whether it was compiled in this process or loaded from the cache.
-_INLINE: dict[str, Any] = {**_FAST, "forceinline": True}
+# Nobody else calls them, so they need no place in the cache and no wrapper for Python, which take longer than they do.
+_INLINE: dict[str, Any] = {**_FAST, "forceinline": True, "no_cpython_wrapper": True}
 _NEVER = int32(1 << 30)
 
 
@@ -57,7 +58,7 @@ def _column_squares(planes, top, lines, width):
     return out
 
 
-@njit(fastmath=False, error_model="numpy", cache=True, forceinline=True)
+@njit(**{**_INLINE, "fastmath": False})
 def _cost(first, own, second, cross, third, rebuilt):
     """The weighted sum of the three terms as the published implementation rounds it.
 
@@ -67,7 +68,7 @@ def _cost(first, own, second, cross, third, rebuilt):
     return float32(own) * float32(first) + float32(rebuilt) * float32(third) + float32(cross) * float32(second)
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def cost_row(
     painted, planes, size, stride, top, height, width, image, plain, image_lines, plain_lines, before, first, is_left,
     own, cross, rebuilt, costs,
@@ -158,8 +159,9 @@ def _follow_path(volume, penalties, small_step, i, j, down, right, total):
     """Add the path costs along one line of patches, from ``(i, j)`` to the end of the grid."""
     rows, columns, candidates = volume.shape
     # One cell of padding on each side stands for "no such disparity".
-    before, after = np.full(candidates + 2, _NEVER, np.int32), np.full(candidates + 2, _NEVER, np.int32)
-    before[1:-1] = 0
+    before, after = np.empty(candidates + 2, np.int32), np.empty(candidates + 2, np.int32)
+    before[:] = 0
+    before[0] = before[-1] = after[0] = after[-1] = _NEVER
     lowest, jump = int32(0), int32(0)
     while 0 <= i < rows and 0 <= j < columns:
         costs, sums = volume[i, j], total[i, j]
@@ -177,7 +179,7 @@ def _follow_path(volume, penalties, small_step, i, j, down, right, total):
         j += right
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def aggregate(first, stop, volume, penalties, p1, down, right, total):
     """Add the path costs of some paths in one direction to ``total``, ``(rows, columns, D)``."""
     rows, columns, _ = volume.shape
@@ -186,7 +188,7 @@ def aggregate(first, stop, volume, penalties, p1, down, right, total):
         _follow_path(volume, penalties, int32(p1), i, j, down, right, total)
 
 
-@njit(**_FAST)
+@njit(cache=True, **_FAST)
 def select(first, stop, total, best, margin):
     """Index of the lowest sum of each patch (first on a tie), and how far above it the best distant rival is."""
     _, columns, candidates = total.shape
