@@ -6,11 +6,11 @@
 from typing import Any
 
 import numpy as np
-from numba import float32, njit, prange
+from numba import float32, njit
 
 # No fast math: the window error equals its reference to the last bit, unknown values stay what they are, and running
 # sums come out the same on every machine.
-_PLAIN: dict[str, Any] = {"error_model": "numpy", "cache": True, "nogil": True}
+_PLAIN: dict[str, Any] = {"error_model": "numpy", "cache": True, "nogil": True, "no_cfunc_wrapper": True}
 
 
 @njit(**_PLAIN)
@@ -24,8 +24,11 @@ def window_error(prediction, truth, half):
     """
     height, width = prediction.shape
     reach = min(half, width - 1)  # what lies beyond an edge is a repetition of what is in the window already
-    lines = np.full((height, width + 2 * reach), np.inf)
-    lines[:, reach : reach + width] = truth
+    lines = np.empty((height, width + 2 * reach))
+    lines[:] = np.inf
+    for y in range(height):  # not as slices: Numba needs seconds to compile what it says if their sizes differ
+        for x in range(width):
+            lines[y, reach + x] = truth[y, x]
     error = np.empty((height, width))
     for y in range(height):
         here, best = prediction[y], error[y]
@@ -72,21 +75,20 @@ def _add_line(left, partners, y, sign, columns):
                 sums[k] += sign * difference * difference
 
 
-@njit(parallel=True, **_PLAIN)
-def ssd_volume(left, partners, candidates, radius, band):
-    """Mean squared difference over a square window, ``(H, W, D)`` float32, edges replicated.
+@njit(**_PLAIN)
+def ssd_volume(first, stop, left, partners, radius, band, volume):
+    """Mean squared difference over a square window, ``(H, W, D)`` float32, edges replicated, of some bands of lines.
 
     ``left`` is ``(C, H, W)``. ``partners`` is the right view mirrored, ``(C, H, W + D - 1)``: the partner of column
     ``x`` at disparity ``d`` is its column ``W - 1 - x + d``. Bands of ``band`` lines each begin their running sums
     anew, so the rounding depends on the band and not on the number of threads.
     """
     channels, height, width = left.shape
-    volume = np.empty((height, width, candidates), np.float32)
+    candidates = volume.shape[2]
+    columns, across = np.empty((width, candidates), np.float32), np.empty(candidates, np.float32)
     weight = float32(1.0 / (channels * (2 * radius + 1) ** 2))
-    for index in prange((height + band - 1) // band):
-        top = np.int64(index) * band
-        columns = np.zeros((width, candidates), np.float32)
-        across = np.empty(candidates, np.float32)
+    for top in range(first * band, min(stop * band, height), band):
+        columns[:] = 0
         for y in range(top - radius, top + radius + 1):
             _add_line(left, partners, min(max(y, 0), height - 1), float32(1), columns)
         for y in range(top, min(top + band, height)):
@@ -95,11 +97,12 @@ def ssd_volume(left, partners, candidates, radius, band):
                 _add_line(left, partners, max(y - radius - 1, 0), float32(-1), columns)
             across[:] = 0
             for x in range(-radius, radius + 1):
-                across += columns[min(max(x, 0), width - 1)]
+                sums = columns[min(max(x, 0), width - 1)]
+                for k in range(candidates):
+                    across[k] += sums[k]
             for x in range(width):
                 costs = volume[y, x]
                 entering, leaving = columns[min(x + radius + 1, width - 1)], columns[max(x - radius, 0)]
                 for k in range(candidates):
                     costs[k] = max(across[k], float32(0)) * weight
                     across[k] += entering[k] - leaving[k]
-    return volume

@@ -66,10 +66,14 @@ def ssd_volume(view: Map, other: Map, candidates: int, radius: int = RADIUS) -> 
 
     `view` and `other` are ``(H, W, C)`` float32; the partner of column ``x`` at disparity ``d`` is ``max(x - d, 0)``.
     """
+    from scotopic.backends.cpu.threads import share_out
+
     kernels = import_kernels("scotopic.evaluation._cpu")
     mirrored = np.pad(other[:, ::-1], ((0, 0), (0, candidates - 1), (0, 0)), mode="edge")
     planes = [np.ascontiguousarray(np.moveaxis(image, -1, 0), np.float32) for image in (view, mirrored)]
-    return np.asarray(kernels.ssd_volume(planes[0], planes[1], candidates, radius, _BAND))
+    volume = np.empty((*view.shape[:2], candidates), np.float32)
+    share_out(kernels.ssd_volume, -(-len(volume) // _BAND), *planes, radius, _BAND, volume)
+    return volume
 
 
 def reference_ssd_volume(view: Map, other: Map, candidates: int, radius: int = RADIUS) -> NDArray[np.float64]:
