@@ -133,9 +133,9 @@ class StereoNode(Node):
             self._guarded(lambda pair=pair: self._match(*pair))
 
     def _warm_up(self) -> None:
-        """Get the kernels ready before the first pair, which takes a minute the first time."""
+        """Get the kernels ready before the first pair, which takes half a minute the first time."""
         if resolve_device(self._device) == "cpu":
-            self.get_logger().info("Getting the kernels ready; the first time this takes up to a minute.")
+            self.get_logger().info("Getting the kernels ready; the first time this takes up to half a minute.")
             warm_up()
         self.get_logger().info(f"Ready: {self._preset} on {resolve_device(self._device)}.")
 

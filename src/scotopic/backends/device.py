@@ -146,7 +146,6 @@ def import_kernels(module: str) -> ModuleType:
     DeviceError
         Numba finds no folder for its compiled code.
     """
-    rest_idle_threads()
     try:
         return importlib.import_module(module)
     except RuntimeError as error:
@@ -156,11 +155,3 @@ def import_kernels(module: str) -> ModuleType:
             f"There is no writable folder for the compiled kernels of {module}. Set NUMBA_CACHE_DIR to a folder that "
             "you may write to."
         ) from error
-
-
-def rest_idle_threads() -> None:
-    """Let threads that wait for work sleep rather than spin, which costs a busy machine threefold.
-
-    OpenMP reads this when it is loaded, so it must be said before the first kernel; whoever has set it knows better.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from scotopic.backends.device import rest_idle_threads
 from scotopic.cli.burst import burst
 from scotopic.cli.commands import demo, info, junctions, serve_app, simulate
 from scotopic.cli.console import as_options, options_of
@@ -100,7 +99,6 @@ def _scotopic(
 
 def main() -> None:
     """Run the command line."""
-    rest_idle_threads()
     # A request to stop is handled like Ctrl-C, so that no temporary file is left behind.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     app(prog_name="scotopic")
