@@ -41,7 +41,7 @@ def test_transforms_keep_lengths_and_the_first_column_is_uniform(size: int) -> N
         np.testing.assert_allclose(matrix @ matrix.T, np.eye(len(matrix)), atol=1e-12)
     np.testing.assert_allclose(hadamard(8)[:, 0], 8**-0.5)
     # The first frequency of a patch is its sum over its side.
-    np.testing.assert_allclose(cosines(size)[0], 1 / size)
+    np.testing.assert_allclose(cosines(size)[0], 1 / size**0.5)
     window = kaiser_window(size).reshape(size, size)
     assert window[0, 0] < window[size // 2, size // 2]
 

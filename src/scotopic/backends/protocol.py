@@ -37,9 +37,14 @@ class PatchFilter:
     stride: int  #: pixels from one patch to the next
     count: int  #: patches in a group
     reach: int  #: how far apart they may be along either axis
-    along_patch: Floats  #: orthonormal transform, ``(size^2, size^2)``
+    along_side: Floats  #: orthonormal transform of a row or a column of a patch, ``(size, size)``
     along_group: Floats  #: orthonormal transform, ``(count, count)``
     window: Floats  #: weights of a patch's pixels, ``(size^2,)``
+
+    @property
+    def along_patch(self) -> Floats:
+        """Orthonormal transform of a patch's pixels in a row, ``(size^2, size^2)``."""
+        return np.asarray(np.kron(self.along_side, self.along_side))
 
 
 class Projection(NamedTuple):

@@ -68,11 +68,11 @@ def patch_filter(count: int, reach: int, size: int = SIZE, stride: int = STRIDE)
 
 
 def cosines(size: int) -> Floats:
-    """Return the orthonormal DCT-II of patches as rows of pixels: ``(size^2, size^2)``, frequencies along rows."""
+    """Return the orthonormal DCT-II of a row of pixels: ``(size, size)``, frequencies along rows."""
     place = np.arange(size)
     along = np.cos(math.pi * (place + 0.5) * place[:, None] / size) * math.sqrt(2 / size)
     along[0] /= math.sqrt(2)
-    return np.asarray(np.kron(along, along))
+    return np.asarray(along)
 
 
 def hadamard(count: int) -> Floats:

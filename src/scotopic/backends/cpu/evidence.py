@@ -27,13 +27,13 @@ class CpuEvidence(CpuImages):
         found = np.empty((len(rows), len(columns), tables.count), np.int32)
         share_out(find_groups, len(rows), clear, rows, columns, tables.reach, found)
         groups = found.reshape(-1, tables.count)
-        transform = tables.along_patch.astype(np.float32)
+        transform, along_side = tables.along_patch.astype(np.float32), tables.along_side.astype(np.float32)
         window = tables.window.astype(np.float32).reshape(size, size)
         first = np.empty((len(groups), size**2), np.float32)
         confidence = np.empty((len(rows), len(columns)), np.float32)
         out = np.empty_like(noisy)
         for c in range(channels):
-            frequencies = (_transform_patches(each[c], transform, size) for each in (noisy, clear))
+            frequencies = (_transform_patches(each[c], along_side) for each in (noisy, clear))
             share_out(
                 kernels.filter_groups, len(groups), groups, *frequencies, np.float32(variance), first,
                 confidence.reshape(-1),
@@ -151,7 +151,10 @@ def _costs_like(volume: np.ndarray) -> np.ndarray:
     return np.empty((height, width, candidates), np.int16)
 
 
-def _transform_patches(plane: np.ndarray, transform: np.ndarray, size: int) -> np.ndarray:
+def _transform_patches(plane: np.ndarray, along_side: np.ndarray) -> np.ndarray:
     """Return the frequencies of every patch of a plane, ``(patches, size^2)``."""
-    patches = np.lib.stride_tricks.sliding_window_view(plane, (size, size)).reshape(-1, size**2)
-    return np.asarray(patches @ transform.T)
+    size = len(along_side)
+    rows, columns = (length - size + 1 for length in plane.shape)
+    out = np.empty((rows, columns, size, size), np.float32)
+    share_out(kernels.transform_patches, rows, np.ascontiguousarray(plane), along_side, out)
+    return out.reshape(-1, size**2)

@@ -23,30 +23,49 @@ def make_find_groups(size: int) -> Any:
     def find_groups(first, stop, pilot, rows, columns, reach, out):
         """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
 
-        A row of patches at a time: for each offset the squared differences are summed down the patches, then along.
+        For each offset the squared differences of each line are computed once, summed down the patches that hold it,
+        then along.
         """
         channels, height, width = pilot.shape
         last_y, last_x = height - size, width - size
         count = out.shape[2]
-        nearest, down = np.empty((columns.size, count), np.float32), np.empty(width, np.float32)
+        begin_y, end_y = rows[first], rows[stop - 1] + size
+        nearest = np.empty((stop - first, columns.size, count), np.float32)
+        lines, down = np.empty((end_y - begin_y, width), np.float32), np.empty(width, np.float32)
         for i in range(first, stop):
-            top = rows[i]
-            nearest[:] = _FARTHEST
-            nearest[:, 0] = -1.0
             for j in range(columns.size):
-                out[i, j, :] = top * (last_x + 1) + columns[j]
-            for dy in range(max(-reach, -top), min(reach, last_y - top) + 1):
-                for dx in range(-reach, reach + 1):
-                    if dy == 0 and dx == 0:
-                        continue
-                    begin, end = max(0, -dx), min(width, width - dx)
-                    down[:] = 0.0
+                for k in range(count):
+                    nearest[i - first, j, k] = _FARTHEST
+                    out[i, j, k] = rows[i] * (last_x + 1) + columns[j]
+                nearest[i - first, j, 0] = -1.0
+        for dy in range(max(-reach, -rows[stop - 1]), min(reach, last_y - begin_y) + 1):
+            for dx in range(-reach, reach + 1):
+                if dy == 0 and dx == 0:
+                    continue
+                begin, end = max(0, -dx), min(width, width - dx)
+                for y in range(max(begin_y, -dy), min(end_y, height - dy)):
+                    line = lines[y - begin_y]
                     for c in range(channels):
-                        for y in range(top, top + size):
-                            here, there = pilot[c, y], pilot[c, y + dy]
+                        here, there = pilot[c, y], pilot[c, y + dy]
+                        if c == 0:
                             for x in range(begin, end):
                                 off = here[x] - there[x + dx]
-                                down[x] += off * off
+                                line[x] = off * off
+                        else:
+                            for x in range(begin, end):
+                                off = here[x] - there[x + dx]
+                                line[x] += off * off
+                for i in range(first, stop):
+                    top = rows[i]
+                    if top + dy < 0 or top + dy > last_y:
+                        continue
+                    line = lines[top - begin_y]
+                    for x in range(begin, end):
+                        down[x] = line[x]
+                    for y in range(top + 1 - begin_y, top + size - begin_y):
+                        line = lines[y]
+                        for x in range(begin, end):
+                            down[x] += line[x]
                     for j in range(columns.size):
                         left = columns[j]
                         if left + dx < 0 or left + dx > last_x:
@@ -54,7 +73,7 @@ def make_find_groups(size: int) -> Any:
                         apart = float32(0.0)
                         for x in range(left, left + size):
                             apart += down[x]
-                        far = nearest[j]
+                        far = nearest[i - first, j]
                         if apart < far[count - 1]:
                             k = count - 1
                             while far[k - 1] > apart:
@@ -77,6 +96,33 @@ def _hadamard(group):
                     a, b = group[k, f], group[k + step, f]
                     group[k, f], group[k + step, f] = a + b, a - b
         step *= 2
+
+
+@njit(cache=True, **_FAST)
+def transform_patches(first, stop, plane, along, out):
+    """The frequencies of every patch of some rows of a plane, ``(rows, columns, size, size)``: down it, then along."""
+    size, width = along.shape[0], plane.shape[1]
+    columns = out.shape[1]
+    down, across = np.empty((size, width), np.float32), np.empty((size, size), np.float32)
+    for j in range(size):
+        for v in range(size):
+            across[j, v] = along[v, j]  # so that frequencies lie side by side
+    for y in range(first, stop):
+        for u in range(size):
+            for x in range(width):
+                down[u, x] = along[u, 0] * plane[y, x]
+            for i in range(1, size):
+                for x in range(width):
+                    down[u, x] += along[u, i] * plane[y + i, x]
+        for x in range(columns):
+            for u in range(size):
+                here = out[y, x, u]
+                for v in range(size):
+                    here[v] = down[u, x] * across[0, v]
+                for j in range(1, size):
+                    value = down[u, x + j]
+                    for v in range(size):
+                        here[v] += value * across[j, v]
 
 
 @njit(cache=True, **_FAST)
