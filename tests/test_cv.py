@@ -233,6 +233,8 @@ def test_pairs_that_cannot_be_matched_are_refused() -> None:
         matcher.compute(left, right[:, 1:])
     with pytest.raises(InputError, match=r"cv2\.imread"):
         matcher.compute("left.png", "right.png")
+    with pytest.raises(InputError, match=r"'left.png'.*cv2\.imread"):  # read here, it would have red first
+        matcher.compute(Path("left.png"), Path("right.png"))
     with pytest.raises(InputError, match="left image"):
         matcher.compute(None, right)  # what cv2.imread gives for a missing file
     with pytest.raises(InputError, match="patch"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -314,3 +316,43 @@ def test_a_camera_is_assumed_where_none_is_given() -> None:
 
     assert matcher.camera == StereoCamera.assumed((96, 160))
     assert np.all(np.isfinite(found[1].pose))
+
+
+def test_a_camera_that_stands_still_on_one_frame_loses_nothing() -> None:
+    (pair,) = frames([0])
+    # With the same noise in both, a denoised template has much less contrast than the frame: no change of exposure.
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=2, calibration=SCENE.calibration, check=False, **QUICK)
+    noisy = [np.clip(view + np.random.default_rng(3).normal(0, 0.2, view.shape), 0, 1) for view in pair]
+    found = list(matcher.run([(noisy[0], noisy[1])] * 4))
+
+    for each in found:
+        np.testing.assert_allclose(each.fused_left, each.left_image, atol=1e-3)
+        assert each.coverage == pytest.approx(found[0].coverage, rel=0.02)
+
+
+def test_the_number_of_pairs_to_fuse_may_be_of_numpy() -> None:
+    assert scotopic.Matcher("fast", device="cpu", fuse=np.int64(4)).fuse == 4
+
+
+@pytest.mark.parametrize(
+    ("left", "reference", "words"),
+    [
+        ("left.tif", 0, "left frames are a str"),
+        (Path("left.tif"), 0, "left frames are a .*Path"),
+        ((image for image in ()), 0, "left frames are a generator"),
+        ([np.zeros((64, 96))], 0.0, "reference is the number of a frame, not 0.0"),
+        ([np.zeros((64, 96))], None, "reference is the number of a frame, not None"),
+    ],
+)
+def test_bursts_that_are_no_lists_and_odd_references_are_refused(left: Any, reference: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        scotopic.match_burst(left, [np.zeros((64, 96))], "fast", reference=reference)
+
+
+def test_pairs_in_which_nothing_is_found_are_matched_one_by_one() -> None:
+    random = np.random.default_rng(0)
+    noise = [tuple(random.integers(0, 256, (48, 80), np.uint8) for _ in range(2)) for _ in range(3)]
+    found = list(scotopic.Matcher("fast", device="cpu", fuse=2, check=False, max_disparity=16).run(noise))
+
+    assert [float(each.frames.max()) for each in found] == [1, 1, 1]
+    assert np.isinf(found[2].pose_covariance.diagonal()).all()

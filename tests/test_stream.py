@@ -339,3 +339,28 @@ def test_unknown_presets_settings_and_devices_are_refused() -> None:
         scotopic.Matcher("fast", SHAPE, max_disparity=57)
     with pytest.raises(DeviceError, match="'tpu'"):
         scotopic.Matcher("fast", SHAPE, "tpu")
+
+
+@pytest.mark.parametrize(
+    ("item", "layout", "words"),
+    [
+        (np.zeros((3, 64, 96)), "CHW", r"Pair 1 is a ndarray; give pairs"),
+        (5, "BCHW", r"Pair 1 is a int; give pairs"),
+        (
+            (np.zeros((2, 3, 64, 96)), np.zeros((1, 3, 64, 96))),
+            "BCHW",
+            r"Pair 1: .*differ in length: 2 left and 1 right",
+        ),
+        ((np.zeros((64, 96, 3)), np.zeros((64, 96, 3))), "CHW", r"Pair 1: .*C x H x W"),
+    ],
+)
+def test_items_that_do_not_fit_their_layout_are_named_after_the_results_before_them(
+    item: Any, layout: Any, words: str
+) -> None:
+    good = np.zeros((3, 64, 96), np.uint8)
+    first = (good, good) if layout == "CHW" else (good[None], good[None])
+    found = scotopic.Matcher("fast", device="cpu", check=False).run([first, item], layout)
+
+    assert next(found).disparity.shape == (64, 96)
+    with pytest.raises(InputError, match=words):
+        next(found)

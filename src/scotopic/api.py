@@ -12,9 +12,9 @@ import numpy as np
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
 from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
-from scotopic.errors import DarkImageWarning, InputError, PairWarning
+from scotopic.errors import DarkImageWarning, PairWarning
 from scotopic.fusion.stream import restore_colors
-from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
+from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_pairs, take_image
 from scotopic.io import image_title
 from scotopic.io.masks import pixel_mask
 from scotopic.kernel_cache import guard_kernel_cache
@@ -138,10 +138,7 @@ def match(
     device = resolve_device(device, left, right)
     if layout == "HWC":
         return _match_one((left, right), settings, device, junctions, fill, normalize, check, progress)
-    lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
-    if len(lefts) != len(rights):
-        raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
-    pairs = list(zip(lefts, rights, strict=True))
+    pairs = split_pairs(left, right, layout)
     found = [_match_one(pair, settings, device, junctions, fill, normalize, check, progress) for pair in pairs]
     return found if layout == "BCHW" else found[0]
 

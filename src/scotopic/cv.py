@@ -27,6 +27,7 @@ A ``UserWarning`` names the parameters that were set and have no effect, once fo
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -224,6 +225,6 @@ class StereoScotopic:
 
 
 def _as_rgb(image: Any, side: str) -> NDArray[np.float32]:
-    if isinstance(image, str):
-        raise InputError(f"The {side} image is given as the path {image!r}. Read it with cv2.imread.")
+    if isinstance(image, str | os.PathLike):  # a file that we read has red first
+        raise InputError(f"The {side} image is given as the path {os.fspath(image)!r}. Read it with cv2.imread.")
     return np.ascontiguousarray(as_image(image, side)[:, :, ::-1])  # OpenCV has blue first

@@ -49,6 +49,23 @@ def split_layout(source: Any, layout: str, name: str) -> list[Any]:
     return [each.permute(1, 2, 0) if is_tensor(each) else np.moveaxis(each, 0, -1) for each in batch]
 
 
+def split_pairs(left: Any, right: Any, layout: str) -> list[tuple[Any, Any]]:
+    """Return the pairs of images of two arrays in some layout (:func:`split_layout`)."""
+    lefts, rights = split_layout(left, layout, "left"), split_layout(right, layout, "right")
+    if len(lefts) != len(rights):
+        raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
+    return list(zip(lefts, rights, strict=True))
+
+
+def take_two(pair: Any, number: int) -> tuple[Any, Any]:
+    """Return the two views of pair `number` of a stream, or raise :class:`InputError`."""
+    try:
+        left, right = pair
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Pair {number} is a {type(pair).__name__}; give pairs (left, right) of images.") from error
+    return left, right
+
+
 def tensor_image(source: Tensor, name: str) -> Tensor:
     """Return a tensor as a float32 copy ``H x W x C`` of full scale, on the device where it is.
 

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from scotopic.fusion.stream import (
     restore_colors,
     valid_pixels,
 )
-from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_layout, take_image
+from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_pairs, take_image, take_two
 from scotopic.io.masks import Mask, pixel_mask
 from scotopic.kernel_cache import guard_kernel_cache
 from scotopic.levels import Levels
@@ -109,6 +110,13 @@ def refine_burst(
 
     Between them, progress is told of the stage ``"alignment"``.
     """
+    for name, frames in (("left", left), ("right", right)):
+        if isinstance(frames, str | PathLike) or not hasattr(frames, "__len__"):
+            raise InputError(
+                f"The {name} frames are a {type(frames).__name__}. Give a list of images or of their paths."
+            )
+    if isinstance(reference, bool) or not isinstance(reference, int | np.integer):
+        raise InputError(f"reference is the number of a frame, not {reference!r}.")
     if len(left) != len(right):
         raise InputError(f"The burst has {len(left)} left and {len(right)} right frames. Give pairs.")
     if not -len(left) <= reference < len(left):
@@ -311,12 +319,7 @@ class Matcher:
                 yield images
 
     def _take(self, number: int, pair: Any) -> _Prepared:
-        try:
-            left, right = pair
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"Pair {number} is a {type(pair).__name__}; give pairs (left, right) of images."
-            ) from error
+        left, right = take_two(pair, number)
         try:
             images = [take_image(left, "left"), take_image(right, "right")]
             if self.device == "cpu":
@@ -382,8 +385,13 @@ def _in_layout(pairs: Iterable[Any], layout: Layout) -> Iterable[Any]:
     if layout == "HWC":
         yield from pairs
         return
-    for left, right in pairs:
-        yield from zip(split_layout(left, layout, "left"), split_layout(right, layout, "right"), strict=True)
+    for number, pair in enumerate(pairs):
+        left, right = take_two(pair, number)
+        try:
+            split = split_pairs(left, right, layout)
+        except InputError as error:
+            raise InputError(f"Pair {number}: {error}") from error
+        yield from split
 
 
 def _full_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -330,6 +330,8 @@ def _covariance(
     slopes = (slopes + slopes.T) / 2
     # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.
     values, axes = np.linalg.eigh(slopes)
+    if not values.max() > 0:  # nor along any, as where no pixel has a disparity
+        return np.diag(np.full(6, np.inf))
     back = axes @ np.diag(1 / np.maximum(values, 1e-4 * values.max())) @ axes.T
     return np.asarray(UNCOUNTED * back @ (sums.T @ sums) @ back)
 

@@ -116,9 +116,9 @@ def describe_fused(result: Match, fused: FusedPair[Array], unit: float, levels: 
 
 def check_fuse(fuse: int) -> int:
     """Return the number of pairs to fuse, or raise :class:`SettingsError`."""
-    if isinstance(fuse, bool) or not isinstance(fuse, int) or not 1 <= fuse <= MOST:
+    if isinstance(fuse, bool) or not isinstance(fuse, int | np.integer) or not 1 <= fuse <= MOST:
         raise SettingsError(f"fuse is the number of pairs to fuse, a whole number from 1 to {MOST}, not {fuse!r}.")
-    return fuse
+    return int(fuse)
 
 
 def camera_for(calibration: Calibration | None, shape: tuple[int, ...]) -> StereoCamera:

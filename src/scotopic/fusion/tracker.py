@@ -24,6 +24,7 @@ ALIKE = 5.0  #: standard deviations; a pair less like the last one than this sho
 LEAST_CONTRAST = 0.35  #: of the usual; outlines that two scenes happen to share have less
 TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised template
 SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
+SAME_BRIGHTNESS = 0.1  #: of the change in brightness that a gain means; less is none
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
 FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
 
@@ -165,7 +166,9 @@ class Tracker(Generic[Array]):
         gain, offset = [1.0, 1.0], [0.0, 0.0]
         for k, (template, seen) in enumerate(motion.brightness):
             relative = motion.gain[k] / track.usual_gain[k]
-            if abs(relative - 1) > SAME_EXPOSURE:
+            # Light changes the brightness along with the contrast. Contrast alone is what the template lacks.
+            is_brighter = abs(seen - template) > SAME_BRIGHTNESS * abs(relative - 1) * abs(template)
+            if abs(relative - 1) > SAME_EXPOSURE and is_brighter:
                 gain[k], offset[k] = relative, seen - relative * template
         return Frame(images, valid, self._pose, (gain[0], gain[1]), (offset[0], offset[1]))
 
