@@ -324,3 +324,17 @@ def test_the_video_command_says_what_is_wrong_with_a_bag(tmp_path: Path) -> None
 
     assert result.exit_code == 2
     assert f"drive.mcap:{LEFT}" in result.output.replace("\n", "")
+
+
+def test_the_trajectory_has_the_times_of_the_bag(tmp_path: Path) -> None:
+    stamps = [START + MS * moment for moment in (0, 100, 1100)]  # a second was lost
+    images = frames(3)
+    path = write_bag(tmp_path / "drive.mcap", (images, images), stamps=(stamps, stamps))
+
+    succeed("video", *views(path), "-o", tmp_path / "out", *FAST, "--fuse", 2, "--maps", "none")
+
+    written = {line.split()[0] for line in (tmp_path / "out/trajectory_tum.txt").read_text().splitlines()}
+    assert written <= {f"{START // 10**9 + moment:.6f}" for moment in (0, 0.1, 1.1)}
+    assert f"{START // 10**9}.000000" in written
+    with open_pairs(*views(path)) as pairs:
+        assert [pairs.time(number) for number in range(3)] == [stamp / 1e9 for stamp in stamps]

@@ -345,3 +345,17 @@ def test_an_object_that_fails_to_be_an_array_is_refused() -> None:
 
     with pytest.raises(InputError, match="Broken that NumPy cannot read"):
         as_image(Broken(), "left")
+
+
+def test_a_damaged_png_is_refused_without_a_word_of_the_library(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "damaged.png"
+    write_png(path, np.arange(64 * 64, dtype=np.uint16).reshape(64, 64))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF  # in the pixels
+    path.write_bytes(data)
+
+    with pytest.raises(InputError, match="holds no readable image"):
+        read_image(path)
+    assert capfd.readouterr() == ("", "")

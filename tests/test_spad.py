@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import FAST, error_line, run, succeed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
+import scotopic
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.sensor import (
     Sensor,
@@ -294,3 +297,40 @@ def test_changed_bytes_in_an_array_file_never_crash(tmp_path: Path) -> None:
             except ScotopicError:
                 continue
             assert np.isfinite(image).all()
+
+
+def test_the_commands_take_the_size_of_bit_planes(tmp_path: Path) -> None:
+    planes = np.random.default_rng(0).random((2, 16, 50, 61)) < 0.3
+    for name, view in zip(("left", "right"), planes, strict=True):
+        np.save(tmp_path / f"{name}.npy", np.packbits(view, axis=2))
+        (tmp_path / f"{name}.bin").write_bytes(np.packbits(view, axis=2).tobytes())
+    for command, suffix, more in (
+        ("match", "npy", ()),
+        ("match", "bin", ("--height", 50)),
+        ("burst", "npy", ("--group", 8)),
+        ("video", "bin", ("--height", 50, "--group", 8)),
+    ):
+        views = tmp_path / f"left.{suffix}", tmp_path / f"right.{suffix}"
+        out = tmp_path / f"{command}-{suffix}"
+        succeed(command, *views, "-o", out, *FAST, "--kind", "bit-planes", "--width", 61, *more)
+
+        report = json.loads((out / "report.json").read_text())
+        assert (report["width"], report["height"]) == (61, 50)
+    shares = planes[0].mean(axis=0, dtype=np.float64)[..., None].astype(np.float32)
+    np.testing.assert_array_equal(scotopic.Match.load(tmp_path / "match-npy").left_image, shares)
+
+    for kind in ("image", "counts"):
+        views = tmp_path / "left.npy", tmp_path / "right.npy"
+        told = run("match", *views, "-o", tmp_path / "new", "--kind", kind, "--white", 1, "--width", 61)
+        assert "width is for bit planes" in error_line(told)
+
+
+def test_the_message_of_a_command_is_a_sentence(tmp_path: Path) -> None:
+    np.save(tmp_path / "left.npy", np.zeros((8, 1, 80, 128), np.uint8))
+    path = str(tmp_path / "left.npy")
+
+    told = error_line(run("match", path, path, "-o", tmp_path / "out", "--kind", "counts", "--white", 1))
+
+    assert told.startswith(f"error: left image: The file of photon counts {path!r} has shape (8, 1, 80, 128).")
+    told = error_line(run("match", path, path, "-o", tmp_path / "out"))
+    assert told.startswith(f"error: left image {path!r} is an array")

@@ -18,7 +18,7 @@ from scotopic.colormap import colorize
 from scotopic.depth import Calibration
 from scotopic.io import read_npz, read_pfm
 from scotopic.preview import searched_range
-from scotopic.result import Match
+from scotopic.result import FILES, Match
 
 COUNT = 5
 RIG = Calibration(fx=WIDTH, fy=WIDTH, cx=(WIDTH - 1) / 2, cy=0.38 * (HEIGHT - 1), baseline=BASELINE)
@@ -227,3 +227,32 @@ def test_json_is_the_report(source: Path, tmp_path: Path) -> None:
     result = command_line.succeed("video", *arguments)
 
     assert json.loads(result.stdout)["fusion"] == report_of(tmp_path)["fusion"]
+
+
+def test_results_of_other_commands_leave_nothing_of_a_video_and_a_video_nothing_of_them(
+    source: Path, tmp_path: Path
+) -> None:
+    pair = source / "left/0.png", source / "right/0.png"
+    (tmp_path / "mine.txt").write_text("mine")
+    succeed(source, tmp_path, "--fuse", 2, "--count", 2, "--png")
+
+    command_line.succeed("match", *pair, "-o", tmp_path, *OPTIONS, "--overwrite")
+
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {*FILES, "mine.txt"}
+    succeed(source, tmp_path, "--count", 1, "--overwrite")
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"video.mp4", "report.json", "frames/000000.npz", "mine.txt"}
+
+
+def test_a_burst_of_the_pictures_of_a_video_keeps_them(source: Path, tmp_path: Path) -> None:
+    succeed(source, tmp_path, "--count", 2, "--png", "--maps", "none")
+    for path in (tmp_path / "frames").glob("*-mask.png"):
+        path.unlink()
+    pictures = {path.name: path.read_bytes() for path in (tmp_path / "frames").iterdir()}
+
+    command_line.succeed(
+        *("burst", tmp_path / "frames", tmp_path / "frames", "-o", tmp_path, *OPTIONS, "--count", 1, "--overwrite")
+    )
+
+    assert {path.name: path.read_bytes() for path in (tmp_path / "frames").iterdir()} == pictures
+    assert not (tmp_path / "video.mp4").exists()

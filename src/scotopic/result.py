@@ -25,6 +25,7 @@ from scotopic.io import (
     write_pfm,
     write_png,
 )
+from scotopic.io.frames import FRAMES, frame_map_files
 from scotopic.io.input_file import read_json, reading
 from scotopic.settings import JunctionMatchingSettings, Settings
 from scotopic.stages.confidence import estimate_deviation
@@ -329,14 +330,19 @@ class Match:
 
 
 def listed_files(folder: Path) -> list[str]:
-    """Return the files that the results in a folder consist of, as their ``report.json`` lists them."""
+    """Return the files that the results in a folder consist of, as their ``report.json`` lists them.
+
+    Those of a video's single frames are in a folder of their own, and not listed one by one.
+    """
     try:
-        found = read_json(folder / "report.json", "report")["files"]
+        report = read_json(folder / "report.json", "report")
+        found, is_video = report["files"], "video" in report
     except (InputError, KeyError, TypeError):  # there is none, or it is of something else
         return []
+    frames = [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)] if is_video else []
     names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
     plain = [name for name in names if name == os.path.basename(name) and not name.startswith(".")]
-    return [name for name in plain if "\0" not in name and os.path.isfile(folder / name)]
+    return [*(name for name in plain if "\0" not in name and os.path.isfile(folder / name)), *frames]
 
 
 def _renamed(value: Map, old: str, new: str) -> Map:

@@ -16,7 +16,7 @@ from scotopic.io import replaced_files, write_pfm
 from scotopic.io.frames import Frame
 from scotopic.io.trajectory import write_kitti
 from scotopic.preview import draw_preview
-from scotopic.result import FILES, listed_files
+from scotopic.result import FILES
 from scotopic.streams import Matcher
 from scotopic.warmup import warm_up
 
@@ -52,6 +52,8 @@ def burst(
     white: stream.White = None,
     black: options.Black = None,
     bits: options.Bits = None,
+    width: options.PlaneWidth = None,
+    height: options.PlaneHeight = None,
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006
     overwrite: options.Overwrite = False,
@@ -67,7 +69,7 @@ def burst(
     calib = calib or find_calibration(left, right, quiet)
     check_options(calib, {"--ply": ply, "--rectify": rectify_first, "--unit": unit is not None})
     resolve_device(device)
-    taken = stream.Taken(start, count, shortest, kind, group, white, black, bits, unit, rectify_first)
+    taken = stream.Taken(start, count, shortest, kind, group, white, black, bits, width, height, unit, rectify_first)
     files = [*BURST_FILES, *(DEPTH_FILES if calib else ()), *([POINTS_FILE] if ply else ())]
     inputs = [left, right, *calib]
     with (
@@ -129,7 +131,7 @@ def burst(
             },
             "files": files,
         }
-        earlier = [name for name in listed_files(folder) if not console.is_input(folder / name, inputs)]
+        earlier = console.earlier_files(folder, inputs)
         with replaced_files(folder, earlier) as stage:
             result.write_files(stage, draw_preview(result, calibration=calibration))
             write_pfm(stage / "frames.pfm", result.frames)

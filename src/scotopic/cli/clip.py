@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -17,10 +17,9 @@ from scotopic.cli import console
 from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings
 from scotopic.cli.fused import MAP_FILE, TRAJECTORY_FILES, FusedResults
 from scotopic.cli.stream import ASSUMED_CAMERA, Taken, Views
-from scotopic.errors import InputError, OutputError, ScotopicError
+from scotopic.errors import OutputError, ScotopicError
 from scotopic.io import write_depth_png, write_png
-from scotopic.io.frames import StereoFrames, frame_map_files, write_frame_maps
-from scotopic.io.input_file import read_json
+from scotopic.io.frames import FRAMES, StereoFrames, frame_map_files, write_frame_maps
 from scotopic.io.replacement import Replacement, locked_folder
 from scotopic.io.video import VideoWriter, video_file
 from scotopic.preview import draw_maps, draw_video_frame, searched_colors, searched_range
@@ -30,7 +29,6 @@ from scotopic.streams import Matcher
 from scotopic.warmup import warm_up
 
 FORMAT = 1  #: version of the video's ``report.json``
-FRAMES = "frames"  #: folder of the maps, inside the folder of the results
 VIDEO_FILES = ("video.mp4", "report.json")
 
 _DEFAULT_FPS = 25.0
@@ -78,9 +76,10 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
     resolve_device(options.device)
     inputs = [clip.left, clip.right, *calib]
     console.refuse_inputs(clip.out / FRAMES, inputs)
-    fused_files = () if options.fuse is None else (*TRAJECTORY_FILES, *([MAP_FILE] if options.scene_map else []))
     with (
-        console.results_folder(clip.out, (*VIDEO_FILES, *fused_files), options.overwrite, inputs=inputs) as folder,
+        console.results_folder(
+            clip.out, (*VIDEO_FILES, *_fused_files(options)), options.overwrite, inputs=inputs
+        ) as folder,
         locked_folder(folder),  # where there are no earlier results, frames are written to it as they come
         # Maps of an earlier run may be there only if they are to be replaced.
         console.results_folder(folder / FRAMES, earlier, options.overwrite, inputs=inputs)
@@ -110,7 +109,8 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
             if options.fuse is not None and calibration is None:
                 typer.echo(f"no calibration, so this camera is assumed: {ASSUMED_CAMERA}", err=True)
         rate, rate_source = _choose_rate(options.fps, views.pairs, quiet)
-        results = _Results(folder, options, views, matcher, rate_source)
+        earlier_run = [*VIDEO_FILES, *console.earlier_files(folder, inputs)]
+        results = _Results(folder, options, views, matcher, rate_source, earlier_run)
         with (
             results.reported(quiet),
             video_file(results.place / "video.mp4", rate) as film,
@@ -172,14 +172,15 @@ class _Results:
         views: Views,
         matcher: Matcher,
         rate_source: str,
+        earlier: Sequence[str],
     ) -> None:
         self._folder, self._options, self._kinds, self._views = folder, options, options.kinds, views
         self._pairs, self._matcher, self._rate_source = views.pairs, matcher, rate_source
         self._fused: FusedResults | None = None
         if options.fuse is not None:
             self._fused = FusedResults(options.fuse, views.cameras.calibration, options.scene_map)
-        self._earlier = [name for name in _files_of_earlier_run(folder) if os.path.lexists(folder / name)]
-        self._earlier += [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)]
+        maps = [f"{FRAMES}/{name}" for name in frame_map_files(folder / FRAMES)]
+        self._earlier = [name for name in {*earlier, *maps} if os.path.lexists(folder / name)]
         self._replacement = Replacement(folder) if self._earlier else None
         self.place = folder if self._replacement is None else self._replacement.stage
         if self._replacement is not None and options.kinds.any:
@@ -262,7 +263,10 @@ class _Results:
         """Write what follows from all frames."""
         assert self.film is not None
         if self._fused is not None:
-            self._fused.write(self.place, self.film.fps)
+            rate = self.film.fps
+            self._fused.write(
+                self.place, lambda number: number / rate if (taken := self._pairs.time(number)) is None else taken
+            )
         console.write_json(self.place / "report.json", self.report(error))
 
     def report(self, error: BaseException | None) -> dict[str, Any]:
@@ -297,6 +301,7 @@ class _Results:
                 "fps": self.film.fps,
                 "colors_px": searched_colors(settings.matching),
             },
+            "files": [*VIDEO_FILES, *_fused_files(self._options)],  # beside those of single frames
             "maps": self._kinds.maps,
             "pictures": self._kinds.png,
             "points": self._kinds.ply,
@@ -316,13 +321,11 @@ class _Results:
             self._saved.append(record)
 
 
-def _files_of_earlier_run(folder: Path) -> tuple[str, ...]:
-    """Return the names of the files that results in a folder have, beside those of single frames."""
-    try:
-        is_fused = "fusion" in read_json(folder / "report.json", "a report")
-    except (InputError, TypeError):
-        is_fused = False
-    return (*VIDEO_FILES, *TRAJECTORY_FILES, MAP_FILE) if is_fused else VIDEO_FILES
+def _fused_files(options: ClipOptions) -> tuple[str, ...]:
+    """Return the names of the files that a fused clip has more than others."""
+    if options.fuse is None:
+        return ()
+    return (*TRAJECTORY_FILES, MAP_FILE) if options.scene_map else TRAJECTORY_FILES
 
 
 def _choose_rate(given: float | None, pairs: StereoFrames, quiet: bool) -> tuple[float, str]:

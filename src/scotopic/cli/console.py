@@ -18,6 +18,7 @@ from rich.table import Table
 from scotopic.errors import OutputError, SettingsError
 from scotopic.io import atomic_path, claim_folder
 from scotopic.io.replacement import UNFINISHED
+from scotopic.result import listed_files
 
 
 class _Bars:
@@ -127,6 +128,15 @@ def is_input(target: Path, inputs: Iterable[Path]) -> bool:
             if os.path.samefile(target, source):
                 return True
     return False
+
+
+def earlier_files(folder: Path, inputs: Sequence[Path]) -> list[str]:
+    """Return the files of the earlier results in a folder that new ones replace: never an input, nor a part of one."""
+    return [
+        name
+        for name in listed_files(folder)
+        if not any(is_input(folder / part, inputs) for part in (name, os.path.dirname(name)) if part)
+    ]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What ``video --fuse`` adds: where the cameras were, and one map of the whole scene."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,10 @@ class FusedResults:
             self._placed.append((number, match.pose))
         return {"mean_frames": float(match.frames.mean()), "pose_known": is_known and most > 0}
 
-    def write(self, folder: Path, rate: float) -> None:
-        """Write the trajectory, a time for each frame by its number and the rate, and the map."""
+    def write(self, folder: Path, time: Callable[[int], float]) -> None:
+        """Write the trajectory, with the time of each frame by its number, and the map."""
         write_kitti(folder / TRAJECTORY_FILES[0], self._poses)
-        write_tum(folder / TRAJECTORY_FILES[1], ((number / rate, pose) for number, pose in self._placed))
+        write_tum(folder / TRAJECTORY_FILES[1], ((time(number), pose) for number, pose in self._placed))
         if self._map is not None:
             self._map.save(folder / MAP_FILE)
 

@@ -13,7 +13,7 @@ from scotopic.cli import options
 from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read_cameras
 from scotopic.cli.console import (
     StageDisplay,
-    is_input,
+    earlier_files,
     limited_threads,
     print_result,
     refuse_inputs,
@@ -36,7 +36,7 @@ from scotopic.io.disparity import submission_files
 from scotopic.io.masks import with_mask
 from scotopic.levels import find_levels, warn_of_given_levels
 from scotopic.preview import draw_preview, reasons_in_words
-from scotopic.result import FILES, Match, listed_files
+from scotopic.result import FILES, Match
 from scotopic.sensor import read_recording
 from scotopic.settings import Settings
 from scotopic.warmup import warmed
@@ -73,6 +73,8 @@ def match(
     white: options.White = None,
     black: options.Black = None,
     bits: options.Bits = None,
+    width: options.PlaneWidth = None,
+    height: options.PlaneHeight = None,
     hot_pixels: options.HotPixels = [],  # noqa: B006
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006
@@ -109,11 +111,12 @@ def match(
         for path, side, hot_file in ((left, "left", hot[0]), (right, "right", hot[1])):
             response = "srgb" if linearize else None
             try:
-                levels: dict[str, Any] = {"black": black, "white": white, "bits": bits}
-                read = read_recording(path, kind, response=response, color=mosaic, hot_pixels=hot_file, **levels)
+                how: dict[str, Any] = {"black": black, "white": white, "bits": bits, "width": width, "height": height}
+                read = read_recording(path, kind, response=response, color=mosaic, hot_pixels=hot_file, **how)
                 recordings.append(read)
             except InputError as error:
-                raise InputError(f"{side} image {error}") from error
+                named = "" if str(error).startswith(repr(str(path))) else ":"  # else of its hot pixels, or a sentence
+                raise InputError(f"{side} image{named} {error}") from error
         first, second = recordings
         names = f"{image_title(left, 'left')} and {image_title(right, 'right')}"
         check_pair(first.image, second.image, settings.junctions.patch_size, names=names)
@@ -141,7 +144,7 @@ def match(
                 recorded = {"values": first.assumed["values"], "left": first.report(), "right": second.report()}
                 report = {**result.report(), **recorded, "pair_check": checked.as_dict(), "files": files}
                 report |= cameras.report()
-                earlier = [name for name in listed_files(folder) if not is_input(folder / name, inputs)]
+                earlier = earlier_files(folder, inputs)
                 with (
                     # Points for elsewhere are complete before the folder changes, and get their name after it.
                     nullcontext() if points_inside or points_path is None else atomic_path(points_path) as aside,

@@ -69,6 +69,12 @@ Black = Annotated[float | None, typer.Option(help="Stored value of an image that
 Bits = Annotated[
     int | None, typer.Option(help="Bits that the camera uses, such as 12 in a file of 16; estimated by default.")
 ]
+PlaneWidth = Annotated[
+    int | None, typer.Option("--width", min=1, help="Width of bit planes in px, if it is not a multiple of 8.")
+]
+PlaneHeight = Annotated[
+    int | None, typer.Option("--height", min=1, help="Height of bit planes in px; .bin files need it, and the width.")
+]
 HotPixels = Annotated[
     list[Path],
     typer.Option(

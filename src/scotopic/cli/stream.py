@@ -54,6 +54,8 @@ class Taken:
     white: float | None = None
     black: float | None = None
     bits: int | None = None
+    width: int | None = None
+    height: int | None = None
     unit: str | None = None
     rectify: bool = False
 
@@ -64,7 +66,14 @@ class Taken:
         for name in ("black", "bits"):
             if is_stack and getattr(self, name) is not None:
                 raise SettingsError(f"{name} is for images, and the frames are read as {self.kind}. Leave it out.")
-        open_view = partial(open_stream, kind=self.kind, white=self.white if is_stack else None, group=self.group)
+        open_view = partial(
+            open_stream,
+            kind=self.kind,
+            white=self.white if is_stack else None,
+            group=self.group,
+            width=self.width,
+            height=self.height,
+        )
         part = {"start": self.start, "count": self.count, "shortest": self.shortest}
         with open_pairs(left, right, open_view=open_view, **part) as pairs:  # type: ignore[arg-type]
             check_size(pairs.shape, settings.junctions.patch_size, pairs.left.title)

@@ -126,6 +126,10 @@ class BagTopic:
         """Return the time of a frame in seconds, as ROS writes it."""
         return "{}.{:09d}".format(*divmod(self.stamps[self._kept[number]], 10**9))
 
+    def time(self, number: int) -> float:
+        """Return the time of a frame in seconds."""
+        return self.stamps[self._kept[number]] / 1e9
+
     def close(self) -> None:
         """Close the bag."""
         with reading(self._bag, "a bag", _ADVICE):

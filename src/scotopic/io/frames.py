@@ -29,6 +29,7 @@ Frame = NDArray[Any]  #: ``H x W`` or ``H x W x 3`` RGB, of any type that :func:
 IMAGE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm", ".pnm", ".pfm",
 )  # fmt: skip
+FRAMES = "frames"  #: folder of the maps of a video, inside the folder of its results
 MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
 
 
@@ -194,6 +195,10 @@ class StereoFrames:
                 return
             self._check_size(number, pair)
             yield pair
+
+    def time(self, number: int) -> float | None:
+        """Return when a pair was taken, in seconds, if the left view says."""
+        return self.left.time(number) if isinstance(self.left, BagTopic) else None
 
     def _next(self, number: int) -> tuple[Frame, Frame] | None:
         left, right = next(self._left, None), next(self._right, None)

@@ -1,6 +1,7 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
     more = f" in {len(sizes)} pages" if len(sizes) > 1 else ""
     check_memory(shown, f"{sizes[0]}{more}" if sizes else "", 4 * sum(size.values for size in sizes))
     decoded = None
-    if sizes and not _is_cut_short(data):
+    if sizes and not _is_damaged(data):
         encoded_bytes = np.frombuffer(data, np.uint8)
         if several:
             done, pages = call_opencv(cv2.imdecodemulti, encoded_bytes, cv2.IMREAD_UNCHANGED) or (False, ())
@@ -299,14 +300,21 @@ def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
         logging.setLogLevel(level)
 
 
-def _is_cut_short(data: bytes) -> bool:
-    """Return whether a PNG or JPEG ends before its end mark: some decoders then fill up with gray."""
+def _is_damaged(data: bytes) -> bool:
+    """Return whether a PNG or JPEG ends before its end mark: some decoders then fill up with gray.
+
+    A PNG with a wrong checksum counts too: OpenCV would refuse it, but not before libpng has written to the terminal.
+    """
     if data.startswith(PNG_SIGNATURE):
-        position = len(PNG_SIGNATURE)
+        position, view = len(PNG_SIGNATURE), memoryview(data)
         while position + 12 <= len(data):  # a chunk: length, type, content, checksum
-            if data[position + 4 : position + 8] == b"IEND":
+            kind, end = data[position + 4 : position + 8], position + 12 + int.from_bytes(view[position : position + 4])
+            is_needed = kind[:1].isupper()
+            if is_needed and zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
+                return True
+            if kind == b"IEND":
                 return False
-            position += 12 + int.from_bytes(data[position : position + 4], "big")
+            position = end
         return True
     if data.startswith(b"\xff\xd8\xff"):
         return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))

@@ -141,6 +141,7 @@ def read_recording(
     white: float | None = None,
     bits: int | None = None,
     width: int | None = None,
+    height: int | None = None,
     hot_pixels: Any = None,
 ) -> Recording:
     """Read one view from any kind of file that a camera writes.
@@ -161,8 +162,8 @@ def read_recording(
     white
         What becomes 1.0: counts per frame, photons per bit plane, or the stored value of an image. Use the same for
         both views of a pair.
-    width
-        Width of bit planes, if it is not a multiple of 8.
+    width, height
+        Of bit planes: the width if it is not a multiple of 8, and both for ``.bin`` files.
     hot_pixels
         Which pixels of the camera are hot, as :meth:`Recording.without_hot_pixels` takes them; for files of any kind.
 
@@ -189,10 +190,11 @@ def read_recording(
             f"{unused[0]} is for images; {shown} is read as {kind}"
             f"{', and raw files bring their own levels' if kind == 'raw' else ''}. Leave it out."
         )
+    refuse_plane_size(shown, kind, width, height)
     if kind == "raw":
         return read_raw(path, color).without_hot_pixels(hot_pixels)
     if kind == "bit-planes":
-        return read_bit_planes(path, width=width, white=white, hot_pixels=hot_pixels)
+        return read_bit_planes(path, width=width, height=height, white=white, hot_pixels=hot_pixels)
     if kind == "counts":
         return read_counts(path, need_white(shown, white), hot_pixels=hot_pixels)
     picture = read_picture(path, response=response, black=black, white=white, bits=bits)
@@ -205,6 +207,13 @@ def ask_for_kind(shown: str) -> InputError:
         f"{shown} is an array, and its name does not tell what it holds. Pass kind='counts' for photons per pixel, or "
         "kind='bit-planes' for the packed bits of a SPAD."
     )
+
+
+def refuse_plane_size(shown: str, kind: str, width: int | None, height: int | None) -> None:
+    """Raise :class:`SettingsError` if a size is given for a file that is not read as bit planes."""
+    for name, value in (("width", width), ("height", height)):
+        if value is not None and kind != "bit-planes":
+            raise SettingsError(f"{name} is for bit planes; {shown} is read as {kind}. Leave it out.")
 
 
 def need_white(shown: str, white: float | None) -> float:

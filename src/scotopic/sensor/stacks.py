@@ -11,7 +11,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.io.frames import Frame, FrameSource, open_frames
 from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import as_stack, read_counts
-from scotopic.sensor.recording import ask_for_kind, need_white
+from scotopic.sensor.recording import ask_for_kind, need_white, refuse_plane_size
 from scotopic.sensor.spad import load_planes, read_bit_planes
 
 KINDS = ("auto", "counts", "bit-planes")
@@ -58,7 +58,15 @@ class PlaneStack:
         """Do nothing: no file is kept open."""
 
 
-def open_stream(path: Path, kind: str = "auto", *, white: float | None = None, group: int = 1) -> FrameSource:
+def open_stream(
+    path: Path,
+    kind: str = "auto",
+    *,
+    white: float | None = None,
+    group: int = 1,
+    width: int | None = None,
+    height: int | None = None,
+) -> FrameSource:
     """Open the frames of one view.
 
     Parameters
@@ -72,6 +80,8 @@ def open_stream(path: Path, kind: str = "auto", *, white: float | None = None, g
         What becomes 1.0, as for :func:`~scotopic.sensor.read_counts` and :func:`~scotopic.sensor.read_bit_planes`.
     group
         How many planes of a stack make a frame.
+    width, height
+        Of bit planes, as for :func:`~scotopic.sensor.read_bit_planes`.
 
     Raises
     ------
@@ -81,6 +91,7 @@ def open_stream(path: Path, kind: str = "auto", *, white: float | None = None, g
     if kind not in KINDS:
         raise SettingsError(f"kind must be one of {', '.join(KINDS)} for frames, not {kind!r}.")
     shown = repr(os.fspath(path))
+    refuse_plane_size(shown, kind, width, height)
     if kind == "auto":
         if path.suffix.lower() in (".npy", ".bin"):
             raise ask_for_kind(shown)
@@ -90,14 +101,16 @@ def open_stream(path: Path, kind: str = "auto", *, white: float | None = None, g
     if group < 1:
         raise SettingsError(f"group must be 1 or more planes, not {group}.")
     if kind == "bit-planes":
-        planes, _ = load_planes(path, None, None)
+        planes, _ = load_planes(path, width, height)
         what = "share of bits set" if white is None else f"flux over {white:g} photons per plane"
         return PlaneStack(
             path,
             len(planes),
             group,
             f"{what}, {group} bit planes in a frame",
-            lambda first: read_bit_planes(path, white=white, first=first, planes=group).image,
+            lambda first: (
+                read_bit_planes(path, width=width, height=height, white=white, first=first, planes=group).image
+            ),
         )
     level = need_white(shown, white)
     counts = as_stack(*load_array(path, "photon counts"))
