@@ -14,7 +14,7 @@ from moving_scene import MovingScene, sway
 
 import scotopic
 from scotopic.backends import cpu_backend
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import DarkImageWarning, InputError, SettingsError
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.window import Frame, fuse_view
 from scotopic.pipelines import run_pipeline
@@ -330,6 +330,11 @@ def test_a_camera_that_stands_still_on_one_frame_loses_nothing() -> None:
         assert each.coverage == pytest.approx(found[0].coverage, rel=0.02)
 
 
+def test_the_path_of_a_calibration_is_refused_at_once() -> None:
+    with pytest.raises(SettingsError, match=r"calibration is a str.*read_calibration"):
+        scotopic.Matcher("fast", device="cpu", fuse=4, calibration="calib.txt")  # type: ignore[arg-type]
+
+
 def test_the_number_of_pairs_to_fuse_may_be_of_numpy() -> None:
     assert scotopic.Matcher("fast", device="cpu", fuse=np.int64(4)).fuse == 4
 
@@ -356,3 +361,21 @@ def test_pairs_in_which_nothing_is_found_are_matched_one_by_one() -> None:
 
     assert [float(each.frames.max()) for each in found] == [1, 1, 1]
     assert np.isinf(found[2].pose_covariance.diagonal()).all()
+
+
+def test_a_scene_after_a_cut_has_levels_of_its_own() -> None:
+    bright = [tuple(np.rint(255 * np.clip(view, 0, 1)).astype(np.uint8) for view in pair) for pair in frames(range(2))]
+    dark = [  # a tunnel: a sixteenth of the light, in another place
+        tuple(np.rint(16 * np.clip(view, 0, 1)).astype(np.uint8) for view in pair)
+        for pair in frames(range(2), MovingScene(seed=5))
+    ]
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=2, calibration=SCENE.calibration, check=False, **QUICK)
+    with pytest.warns(DarkImageWarning):
+        found = list(matcher.run([*bright, *dark]))
+    with pytest.warns(DarkImageWarning):
+        alone = scotopic.match(*dark[0], "fast", "cpu", check=False, **QUICK)
+
+    assert float(found[2].frames.max()) == 1
+    np.testing.assert_allclose(found[2].disparity, alone.disparity, atol=0.05)
+    np.testing.assert_allclose(found[2].left_colors, alone.left_colors, atol=1e-4)
+    assert found[2].coverage > 0.02

@@ -60,6 +60,11 @@ class Levels:
         """Return an image in recorded values, the inverse of :meth:`apply`."""
         return image if self.is_full else image * (self.white - self.black) + self.black
 
+    def within(self, other: "Levels") -> "Levels":
+        """Return these levels in values that `other` was applied to."""
+        black, white = ((level - other.black) / (other.white - other.black) for level in (self.black, self.white))
+        return Levels(black, white)
+
     @property
     def warning(self) -> str | None:
         """What to tell the user if little of the range is used, or ``None``."""

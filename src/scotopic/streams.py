@@ -16,7 +16,7 @@ from scotopic.api import Pair, find_pair_levels, warn_about_pair
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
-from scotopic.errors import InputError
+from scotopic.errors import InputError, SettingsError
 from scotopic.fusion.burst import Burst
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import (
@@ -181,6 +181,11 @@ class Matcher:
         self._normalize, self._check = normalize, check
         self.settings = make_settings(preset, **overrides)
         self.fuse = None if fuse is None else check_fuse(fuse)
+        if not isinstance(calibration, Calibration | None):
+            raise SettingsError(
+                f"calibration is a {type(calibration).__name__}, not a scotopic.depth.Calibration. Read files with "
+                "scotopic.depth.read_calibration."
+            )
         self.calibration = calibration
         self.shape: tuple[int, int, int] | None = None
         self._stream: FusedStream[Any] | None = None
@@ -194,7 +199,7 @@ class Matcher:
         self.settings = replace(self.settings, matching=self.settings.matching.for_width(shape[1]))
 
     def run(self, pairs: Iterable[Any], layout: Layout = "HWC") -> Generator[Match, None, None]:
-        """Yield the match of each pair, in order.
+        """Yield the match of each pair, in order. With `fuse` a stream goes on where the last run has ended.
 
         Parameters
         ----------

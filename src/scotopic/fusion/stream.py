@@ -61,6 +61,7 @@ class FusedStream(Generic[Array]):
         self._camera = camera_for(calibration, shape)
         self._tracker: Tracker[Array] = Tracker(backend, self._camera, check_fuse(fuse))
         self._levels: Levels | None = None
+        self._track_levels: dict[int, Levels] = {0: Levels()}  # in values that the levels were applied to
 
     def match(
         self,
@@ -76,7 +77,12 @@ class FusedStream(Generic[Array]):
             self._levels = find_levels(images)
         left, right = (self._backend.asarray(self._levels.apply(image)) for image in images)
         fused = self._tracker.add((left, right), valid_pixels(self._backend, masks))
-        result = self._run([fused.left.image, fused.right.image], light_of(self._backend, fused))
+        # A track that begins after a cut may be much darker, or brighter, than the first.
+        if (track := self._tracker.track) not in self._track_levels:
+            self._track_levels[track] = find_levels(images).within(self._levels)
+        levels = self._track_levels[track]
+        views = [levels.apply(view.image) for view in (fused.left, fused.right)]
+        result = restore_colors(self._run(views, light_of(self._backend, fused)), levels)
         self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
         return mask_unseen(result, fused, masks)
@@ -142,7 +148,8 @@ def restore_colors(result: Match, levels: Levels) -> Match:
     if levels.is_full:
         return result
     colors = levels.restore(result.left_colors), levels.restore(result.right_colors)
-    return replace(result, left_colors=colors[0], right_colors=colors[1])
+    denoised = result.denoised and (levels.restore(result.denoised[0]), levels.restore(result.denoised[1]))
+    return replace(result, left_colors=colors[0], right_colors=colors[1], denoised=denoised)
 
 
 def in_unit(pose: Matrix, covariance: Matrix, unit: float) -> tuple[Matrix, Matrix]:

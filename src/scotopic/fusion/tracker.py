@@ -55,6 +55,7 @@ class Known(Generic[Array]):
 class _Track(Generic[Array]):
     """What is known of the scene so far. The last frame is the newest."""
 
+    number: int  #: of the tracks of a stream, from 0 on
     frames: tuple[Frame[Array], ...]
     noise: NoiseModel
     known: Known[Array] | None = None  #: of the newest frame
@@ -83,11 +84,18 @@ class Tracker(Generic[Array]):
         self._track: _Track[Array] | None = None
         self._before: _Track[Array] | None = None  # the last one, until the pair after a cut shows which goes on
         self._pose, self._covariance = np.eye(4), np.zeros((6, 6))
+        self._started = 0
 
     @property
     def pose(self) -> tuple[Matrix, Matrix]:
         """Where the last usable pair was taken, and its covariance, as in :class:`FusedPair`."""
         return self._pose, self._covariance
+
+    @property
+    def track(self) -> int:
+        """Number of the track that the last pair belongs to: another one after a cut, until the old scene is back."""
+        assert self._track is not None
+        return self._track.number
 
     def skip(self) -> None:
         """Note that a pair was lost or shows nothing."""
@@ -144,7 +152,9 @@ class Tracker(Generic[Array]):
             self._covariance = np.diag(np.full(6, np.inf))
             self._before = replace(self._track, missed=self._track.missed + 1)
         noise = estimate_noise(self._backend, images, NoiseSettings())
-        self._track = _Track((Frame(images, valid, self._pose),), noise, map_covariance=self._covariance)
+        first = (Frame(images, valid, self._pose),)
+        self._track = _Track(self._started, first, noise, map_covariance=self._covariance)
+        self._started += 1
         left, right = (
             FusedView(image, self._backend.xp.ones_like(image[..., 0]) if ok is None else _as_weight(self._backend, ok))
             for image, ok in zip(images, valid, strict=True)
