@@ -15,7 +15,7 @@ import scotopic
 from scotopic.errors import InputError
 from scotopic.io import as_image, write_png
 from scotopic.sensor import Sensor, noise_curve, simulate, simulate_pair, to_uint8
-from scotopic.sensor.estimate import rounding_steps
+from scotopic.sensor.estimate import block_moments, rounding_steps
 
 SCENES = (
     "middlebury2014_q/Adirondack/im0.png", "middlebury2014_q/Motorcycle/im0.png", "middlebury2014_q/Piano/im0.png",
@@ -163,3 +163,13 @@ def test_the_steps_of_rounded_values_are_counted(values: list[float], steps: int
 def test_an_image_that_says_nothing_is_refused_with_what_to_do(image: np.ndarray) -> None:
     with pytest.raises(InputError, match="Use a larger or better exposed image, or flat fields"):
         Sensor.estimate(image)
+
+
+def test_large_images_are_measured_a_part_at_a_time_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    planes = np.random.default_rng(0).random((2, 3, 40, 56))
+
+    at_once = block_moments(planes)
+    monkeypatch.setattr("scotopic.sensor.estimate._MOST_VALUES", 40 * 56)
+
+    for found, expected in zip(block_moments(planes), at_once, strict=True):
+        np.testing.assert_array_equal(found, expected)

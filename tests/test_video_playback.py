@@ -32,8 +32,12 @@ async ([data, times]) => {
   const colors = [];
   for (const time of times) {
     const sought = heard("seeked");
+    // On a busy machine the frame may be drawn a little after it has been sought.
+    const drawn = new Promise((done) => video.requestVideoFrameCallback(done));
+    const late = new Promise((done) => setTimeout(done, 2000));
     video.currentTime = time;
     await sought;
+    await Promise.race([drawn, late]);
     const context = canvas.getContext("2d");
     context.drawImage(video, 0, 0);
     colors.push([...context.getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data.slice(0, 3)]);

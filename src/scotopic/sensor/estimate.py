@@ -15,6 +15,7 @@ Limits: noise that is correlated between pixels (demosaiced, denoised, JPEG) is 
 or response gives wrong results.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ BLOCK, STRIDE = 16, 8  #: side of the blocks whose noise is measured, and the di
 MOVING = 0.05  #: a block with a smaller share of nonzero residuals is constant or clipped, and left out
 _GROUPS = 24
 _SMALLEST_GROUP = 24
+_MOST_VALUES = 2**22  # at a time: what is computed on the way takes fifty bytes for each
 # Degrees of freedom of a block: 256 pixels over the sum of the mask's squared autocorrelations, (70 / 36)^2.
 _FREEDOM = BLOCK**2 / (70 / 36) ** 2
 _QUANTILE, _QUANTILE_OF_NOISE = 0.1, 0.787  # the 10 % quantile of chi-square / _FREEDOM
@@ -151,6 +153,10 @@ def curve_of_blocks(mean: Floats, variance: Floats, total: Floats) -> NoiseCurve
 
 def block_moments(planes: Any, xp: Any = np) -> tuple[Floats, Floats, Floats]:
     """Return mean, noise variance and total variance of each block of ``(..., H, W)`` that is not constant."""
+    if planes.ndim > 2 and math.prod(planes.shape) > _MOST_VALUES:
+        parts = [block_moments(each, xp) for each in planes]
+        mean, noise, total = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return mean, noise, total
     # Contiguous, because the memory layout decides in which order NumPy sums, and so the last bit.
     is_numpy = isinstance(planes, np.ndarray)
     values = np.ascontiguousarray(planes, np.float64) if is_numpy else xp.astype(planes, xp.float64)
