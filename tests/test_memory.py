@@ -18,7 +18,7 @@ on_each_preset = pytest.mark.parametrize("preset", PRESETS)
 
 
 def needed_bytes(settings: Settings, shape: tuple[int, int, int] = LARGE) -> int:
-    return pair_bytes(settings, shape) + tile_bytes(settings.junctions, shape) + PAINTED_BYTES
+    return pair_bytes(settings, shape) + tile_bytes(settings, shape) + PAINTED_BYTES
 
 
 def test_a_pair_of_patches_needs_at_least_what_its_arrays_hold() -> None:
@@ -135,6 +135,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch, "empty", anything)
     monkeypatch.setattr(torch, "empty_like", lambda like: anything(like.shape, dtype=like.dtype))
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda like, size: anything(size, dtype=like.dtype))
     for module_name in ("scotopic.pipelines.memory", "scotopic.backends.cuda.evidence"):
         monkeypatch.setattr(f"{module_name}.BAND_CELLS", 2**12)
     monkeypatch.setattr("scotopic.backends.cuda.matching.PAINTED_BYTES", 2**18)

@@ -1,5 +1,6 @@
 """How much GPU memory a pair takes, known before any of it is asked for."""
 
+import math
 from dataclasses import replace
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ from scotopic.errors import DeviceError
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings, Settings
 from scotopic.stages.census import census_offsets
 from scotopic.stages.denoising import SIZE, STRIDE
+from scotopic.stages.resolution import adapt_patches
 
 SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
 RESERVE = 0.9  # share of the free memory to plan with: allocators round up
@@ -28,7 +30,8 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
     """
     height, width, channels = shape
     candidates = len(settings.matching.disparities)
-    size, stride = settings.junctions.patch_size, settings.junctions.stride
+    junctions = _finest_junctions(settings)
+    size, stride = junctions.patch_size, junctions.stride
     rows, columns = (-(-max(length - size, 0) // stride) + 1 for length in (height, width))
     pixels = ((rows - 1) * stride + size) * ((columns - 1) * stride + size)
     # Floats per pixel that both views hold throughout: image, boundary map, color map and plain map.
@@ -89,14 +92,22 @@ def _denoising_bytes(pixels: int, channels: int, reach: int, count: int) -> int:
     return distances + 4 * patches * (count + (SIZE**2 + 1) * channels) + 4 * 8 * channels * pixels
 
 
-def tile_bytes(settings: JunctionSettings, shape: tuple[int, int, int]) -> int:
+def tile_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
     """Return the bytes that the fit of one tile of both views takes on top of that."""
     height, width, channels = shape
-    side = settings.tile + 2 * settings.tile_margin
-    rows, columns = (min(length // settings.stride + 1, side) for length in (height, width))
-    patches, pixels = rows * columns, rows * columns * settings.stride**2
-    per_pixel = 4 * (3 * channels + 1) / settings.binning**2
+    junctions = _finest_junctions(settings)
+    side = junctions.tile + 2 * junctions.tile_margin
+    rows, columns = (min(length // junctions.stride + 1, side) for length in (height, width))
+    patches, pixels = rows * columns, rows * columns * junctions.stride**2
+    per_pixel = 4 * (3 * channels + 1) / junctions.binning**2
     return int(2 * (patches * (4 * 5 * 8 + 4 * (14 + 3 * channels) + 1) + pixels * per_pixel))
+
+
+def _finest_junctions(settings: Settings) -> JunctionSettings:
+    """Return the settings of the most patches that there may be: what the noise is like is not known yet."""
+    if isinstance(settings, EvidenceMatchingSettings):
+        return adapt_patches(settings, 0.0, math.inf)
+    return settings.junctions
 
 
 def fit_to_memory(settings: AnySettings, shape: tuple[int, int, int], free: int | None = None) -> AnySettings:
@@ -124,10 +135,10 @@ def fit_to_memory(settings: AnySettings, shape: tuple[int, int, int], free: int 
     fixed = pair_bytes(settings, shape)
     tile = settings.junctions.tile
     while True:
-        junctions = replace(settings.junctions, tile=tile)
-        needed = fixed + tile_bytes(junctions, shape) + PAINTED_BYTES
+        tiled = replace(settings, junctions=replace(settings.junctions, tile=tile))
+        needed = fixed + tile_bytes(tiled, shape) + PAINTED_BYTES
         if needed <= free:
-            return replace(settings, junctions=junctions)
+            return tiled
         if tile <= SMALLEST_TILE:
             raise DeviceError(
                 f"A pair of {width} x {height} px needs at least {needed / 2**20:.0f} MiB of GPU memory, and only "
