@@ -216,8 +216,9 @@ def test_a_benchmark_of_a_sequence_records_errors_and_poses(rig: StereoSequence,
     assert poses.motion["step_px"] == poses.motion["last_px"]  # two frames
     assert motion_figures(group, "odometry:orb")["step_px"].mean == poses.motion["step_px"]
     assert '"step_px"' in as_json(results)
+    assert Record.load(next((tmp_path / "out" / "records").glob("*odometry*"))).motion == poses.motion
+    pytest.importorskip("plotly", reason="the report needs plotly: pip install 'scotopic[bench]'")
     page = write_report(tmp_path / "out").read_text(encoding="utf-8")
     shown = page[page.index('<section id="motion">') :]
     assert f"{poses.motion['step_px']:.3g}</td>" in shown
     assert "odometry:orb" in shown
-    assert Record.load(next((tmp_path / "out" / "records").glob("*odometry*"))).motion == poses.motion
