@@ -86,7 +86,7 @@ class Rays(Generic[Array]):
 def project(
     backend: Backend[Array], camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix
 ) -> tuple[Array, Array, Array]:
-    """Return column, row and ``q`` at which the points of a view are seen after a motion, see there."""
+    """Return column, row and ``q`` at which points are seen after a motion (:meth:`StereoCamera.projection`)."""
     turn, shift, f, center, middle, aspect, least = camera.projection(motion, rays.is_right)
     u, v = rays.u, rays.v
     x, y, z = (

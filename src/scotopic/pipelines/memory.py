@@ -73,10 +73,10 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     solving = 10 * cells + 64 * fine_pixels
     # Where occlusions are filled from: some columns and ranks of 8 bytes for each pixel, beside the maps.
     filling = 128 * fine_pixels
+    count = settings.denoising.group_count
     denoising = max(
-        _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach, settings.denoising.group_count),
-        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, settings.denoising.group_count)
-        + coarse,
+        _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach, count),
+        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, count) + coarse,
     )
     return max(building, comparing, solving, filling, denoising)
 

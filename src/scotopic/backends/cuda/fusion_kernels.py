@@ -6,10 +6,11 @@ import triton.language as tl
 
 @triton.jit
 def _land(
-    row, column, q, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1, s2, focal, center, middle, aspect, least
+    i, real, q, width, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1, s2, focal, center, middle, aspect, least
 ):  # fmt: skip
-    """Column, row and ``q`` at which points are seen after a motion, see ``fusion/geometry.py``."""
-    u, v = column - center, (row - middle) * aspect
+    """Column, row and ``q`` at which the points of pixels are seen after a motion, see ``fusion/geometry.py``."""
+    q = tl.load(q + i, mask=real, other=0.0)
+    u, v = (i % width).to(tl.float32) - center, ((i // width).to(tl.float32) - middle) * aspect
     x = u * t00 + (v * t01 + t02 * focal) + q * s0
     y = u * t10 + (v * t11 + t12 * focal) + q * s1
     z = u * t20 + (v * t21 + t22 * focal) + q * s2
@@ -27,10 +28,8 @@ def splat(
     """
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = i < height * width
-    own = tl.load(q + i, mask=real, other=0.0)
     x, y, there = _land(
-        (i // width).to(tl.float32), (i % width).to(tl.float32), own, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0,
-        s1, s2, focal, center, middle, aspect, least,
+        i, real, q, width, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1, s2, focal, center, middle, aspect, least
     )  # fmt: skip
     # Far outside, where whole numbers end, any place outside will do.
     left = tl.floor(tl.minimum(tl.maximum(x, -4.0), width + 4.0)).to(tl.int32)
@@ -50,10 +49,8 @@ def look_back(
     """What an image shows at the nearest pixel to each point, and whether nothing nearer hides it."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = i < height * width
-    own = tl.load(q + i, mask=real, other=0.0)
     x, y, there = _land(
-        (i // width).to(tl.float32), (i % width).to(tl.float32), own, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0,
-        s1, s2, focal, center, middle, aspect, least,
+        i, real, q, width, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1, s2, focal, center, middle, aspect, least
     )  # fmt: skip
     column = tl.floor(tl.minimum(tl.maximum(x, -4.0), width + 4.0) + 0.5).to(tl.int32)
     row = tl.floor(tl.minimum(tl.maximum(y, -4.0), height + 4.0) + 0.5).to(tl.int32)
@@ -74,10 +71,8 @@ def compare(
     """Weighted sums of ``(1, t, s, J)`` times ``(1, t, s)`` over a block of pixels, 9 rows of 3."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = i < height * width
-    own = tl.load(q + i, mask=real, other=0.0)
     x, y, there = _land(
-        (i // width).to(tl.float32), (i % width).to(tl.float32), own, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0,
-        s1, s2, focal, center, middle, aspect, least,
+        i, real, q, width, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1, s2, focal, center, middle, aspect, least
     )  # fmt: skip
     inside = real & (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1) & (there > 0)
     x, y = tl.where(inside, x, 0.0), tl.where(inside, y, 0.0)
