@@ -18,7 +18,7 @@ from scotopic.result import Reason
 
 EMPTY = (
     '<div class="sc-empty"><strong>No result yet</strong>Choose a pair and press Match. A built-in room takes about '
-    "ten seconds; the very first run on a machine compiles for about 15 seconds.</div>"
+    "five seconds; the very first run on a machine compiles for about 15 seconds.</div>"
 )
 #: How to choose preset and search range, under them.
 HELP = """<details class="sc-help"><summary>How to choose: presets, and fx · B / Zmin</summary>
