@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -228,25 +229,30 @@ class _StubCluster:
         pass
 
 
+def _address_in(file: Path) -> str:
+    """The scheduler's address. The file exists, empty, for a moment before it is whole."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.05)
+    raise AssertionError("the scheduler did not start within a minute")
+
+
 def test_a_scheduler_that_is_killed_is_noticed(data: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs Dask: pip install 'scotopic[bench]'")
     file = tmp_path / "scheduler.json"
-    module = [sys.executable, "-m", "distributed.cli.dask_"]
-    options = ["--scheduler-file", str(file), "--no-dashboard"]
     processes: list[subprocess.Popen[bytes]] = []
 
-    def start(kind: str, *more: str) -> subprocess.Popen[bytes]:
-        command = [*module[:-1], module[-1] + kind, *options, *more]
+    def start(kind: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", "--no-dashboard", *options]
         processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         return processes[-1]
 
     try:
-        scheduler = start("scheduler", "--port", "0", "--host", "127.0.0.1")
-        start("worker", "--nthreads", "1", "--no-nanny")
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        address = json.loads(file.read_text())["address"]
+        scheduler = start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(file))
+        address = _address_in(file)
+        start("worker", address, "--nthreads", "1", "--no-nanny")
 
         def kill(status: Status) -> None:
             if status.done == 2:
