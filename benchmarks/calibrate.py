@@ -20,11 +20,12 @@ from scotopic.evaluation.benchmark import list_scenes, open_part
 from scotopic.evaluation.plan import load_plan
 from scotopic.evaluation.protocol import record_scene
 from scotopic.pipelines import evidence_matching
-from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, LARGEST_JUMP, ConfidenceCalibration
+from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, ConfidenceCalibration
 
 FRAMES = (1, 2, 4, 8, 16, 32, 128, 0)  # averaged; 0 is a clean pair
 LIGHTS = ("in the dark", "fine evidence, denoised", "fine evidence")
 WITHIN = 1.0  # px: what confidence is about
+KEPT = 0.5  # confidence
 SAMPLES = 2500  # pixels of each pair
 
 Floats = NDArray[np.float64]
@@ -32,10 +33,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sample:
-    """Pixels of one pair: features, errors in px, and which of the lights it was."""
+    """Pixels of one pair: where it is from, which of the lights it was, features, errors in px."""
 
+    dataset: str
+    frames: int
     light: int
-    features: Floats  #: logarithm of the score, and of one more than the jumps down and up
+    features: Floats  #: logarithm of the score, logarithm of the relief, and the mean of that over the picture
     errors: Floats
 
 
@@ -47,8 +50,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     tuning, checking = (take_samples(half, arguments.data, arguments.device) for half in ("tuning", "checking"))
-    # In the dark without the jumps.
-    fitted = [fit([each for each in tuning if each.light == k], terms) for k, terms in enumerate((3, 5, 5))]
+    # In the dark without the pixel's own relief.
+    fitted = [fit([each for each in tuning if each.light == k], own=k > 0) for k in range(len(LIGHTS))]
     for name, constants in zip(LIGHTS, fitted, strict=True):
         print(name, constants)
     for half, samples in (("tuning", tuning), ("checking", checking)):
@@ -56,6 +59,7 @@ def main() -> None:
         table = reliability(samples, fitted)
         for said, found, share in table:
             print(f"  {said:.2f}  {found:.2f}  {share:.2f}")
+        print_gaps(samples, fitted)
     print("standard deviation:", deviations(tuning, fitted))
     print("in the package:", CALIBRATIONS, DEVIATIONS)
     if arguments.out:
@@ -73,7 +77,8 @@ def take_samples(half: str, data: Path, device: str) -> list[Sample]:
             scene = open_part(part, data).load(name)
             for frames in FRAMES:
                 left, right, _ = record_scene(scene, 2.0, 2.0, 0, frames, is_clean=frames == 0)
-                samples.append(take_sample(left, right, scene.truth, device))
+                light, features, errors = take_pixels(left, right, scene.truth, device)
+                samples.append(Sample(part.kind, frames, light, features, errors))
                 right_share = float((samples[-1].errors <= WITHIN).mean())
                 print(
                     f"{name}, {frames} frames: {LIGHTS[samples[-1].light]}, {right_share:.2f} within 1 px", flush=True
@@ -81,33 +86,33 @@ def take_samples(half: str, data: Path, device: str) -> list[Sample]:
     return samples
 
 
-def take_sample(left: Floats, right: Floats, truth: Floats, device: str) -> Sample:
-    """Match one pair, and listen to what the confidence is computed from."""
+def take_pixels(left: Floats, right: Floats, truth: Floats, device: str) -> tuple[int, Floats, Floats]:
+    """Match one pair; return the kind of light, what the confidence is computed from, and the errors."""
     heard: list[tuple[Floats, ...]] = []
     lights: list[int] = []
     calibrate = evidence_matching.calibrate
 
-    def listen(backend, score, farther, nearer, calibration):  # type: ignore[no-untyped-def]
-        heard.append(tuple(np.asarray(each, np.float64) for each in to_numpy(score, farther, nearer)))
+    def listen(backend, score, relief, calibration):  # type: ignore[no-untyped-def]
+        heard.append(tuple(np.asarray(each, np.float64) for each in to_numpy(score, relief)))
         lights.append(CALIBRATIONS.index(calibration))
-        return calibrate(backend, score, farther, nearer, calibration)
+        return calibrate(backend, score, relief, calibration)
 
     evidence_matching.calibrate = listen
     try:
         found = scotopic.match(left, right, "best", device=device, max_disparity=min(128, left.shape[1]))
     finally:
         evidence_matching.calibrate = calibrate
-    score, *jumps = heard[0]
+    score, relief = heard[0]
     # Features are of working size; each counts at the full-size pixels that it stands for.
     height, width = truth.shape
     factor = -(-height // score.shape[0])
     rows, columns = np.arange(height) // factor, np.arange(width) // factor
-    maps = [np.log(score), *(np.log1p(np.clip(jump, 0, LARGEST_JUMP)) for jump in jumps)]
+    maps = [np.log(score), relief, np.full_like(relief, relief.mean())]
     features = np.stack([each[rows][:, columns] for each in maps], axis=-1)
     errors = np.abs(to_numpy(found.disparity_all)[0] - truth)
     known = np.flatnonzero(np.isfinite(errors))
     chosen = np.random.default_rng(1).choice(known, min(SAMPLES, known.size), replace=False)
-    return Sample(lights[0], features.reshape(-1, 3)[chosen], errors.ravel()[chosen].astype(np.float64))
+    return lights[0], features.reshape(-1, 3)[chosen], errors.ravel()[chosen].astype(np.float64)
 
 
 def design(features: Floats, lowest: float) -> Floats:
@@ -116,16 +121,27 @@ def design(features: Floats, lowest: float) -> Floats:
     return np.stack([np.ones_like(score), score, score**2, features[:, 1], features[:, 2]], axis=1)
 
 
-def fit(samples: list[Sample], terms: int = 5) -> ConfidenceCalibration:
-    """Return the coefficients under which the pixels are likeliest, by Newton's method; the last ones may be left 0."""
+def fit(samples: list[Sample], own: bool) -> ConfidenceCalibration:
+    """Return the coefficients under which the pixels are likeliest; ``own`` says whether their own relief counts."""
     features = np.concatenate([each.features for each in samples])
     right = np.concatenate([each.errors for each in samples]) <= WITHIN
-    inputs, coefficients = design(features, -1.0)[:, :terms], np.zeros(terms)
+    used = np.array([True, True, True, own, True])
+    coefficients, lowest = np.zeros(5), -1.0
+    for _ in range(5):  # the lowest score that counts follows from the coefficients
+        inputs = design(features, lowest)[:, used]
+        coefficients[used] = maximize_likelihood(inputs, right)
+        lowest = ConfidenceCalibration(*coefficients).lowest_score
+    return ConfidenceCalibration(*(round(float(each), 3) for each in coefficients))
+
+
+def maximize_likelihood(inputs: Floats, right: NDArray[np.bool_]) -> Floats:
+    """Return the coefficients of a logistic regression, by Newton's method."""
+    coefficients = np.zeros(inputs.shape[1])
     for _ in range(30):
         p = 1 / (1 + np.exp(-inputs @ coefficients))
-        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + 1e-4 * np.eye(terms)
+        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + 1e-4 * np.eye(coefficients.size)
         coefficients = coefficients + np.linalg.solve(curvature, inputs.T @ (right - p) - 1e-4 * coefficients)
-    return ConfidenceCalibration(*(round(float(each), 3) for each in np.append(coefficients, np.zeros(5 - terms))))
+    return coefficients
 
 
 def confidence_of(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> tuple[Floats, Floats]:
@@ -143,6 +159,18 @@ def reliability(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> l
     tenth = np.minimum((said * 10).astype(int), 9)
     rows = [(tenth == k) for k in range(10)]
     return [(said[row].mean(), (errors[row] <= WITHIN).mean(), row.mean()) for row in rows if row.mean() >= 0.01]
+
+
+def print_gaps(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> None:
+    """Print of each data set and level of light how far off a tenth is at most, and what the mask keeps."""
+    print("  data set, frames: largest gap; kept, of these within 1 px and off by more than 10 px")
+    for name, frames in sorted({(each.dataset, each.frames) for each in samples}):
+        some = [each for each in samples if (each.dataset, each.frames) == (name, frames)]
+        gap = max(abs(said - found) for said, found, _ in reliability(some, fitted))
+        said, errors = confidence_of(some, fitted)
+        kept = errors[said >= KEPT]
+        within, lost = ((kept <= WITHIN).mean(), (kept > 10).mean()) if kept.size else (np.nan, np.nan)
+        print(f"  {name}, {frames}: {gap:.2f}; {kept.size / errors.size:.2f}, {within:.2f}, {lost:.3f}")
 
 
 def deviations(samples: list[Sample], fitted: list[ConfidenceCalibration]) -> list[tuple[float, float]]:

@@ -360,6 +360,13 @@ class TestSettings:
 
         assert (junctions.patch_size, junctions.stride) == (patch_size, stride)
 
+    def test_patches_stay_large_where_the_noise_is_correlated(self) -> None:
+        settings = make_settings("best", patch_size=40, stride=8, full_patch_noise=0.4)
+        assert isinstance(settings, EvidenceMatchingSettings)
+
+        assert adapt_patches(settings, 0.1**2, 9.0).patch_size < 40
+        assert adapt_patches(settings, 0.1**2, 9.0, is_correlated=True).patch_size == 40
+
     def test_patches_are_never_too_small_for_a_junction(self) -> None:
         settings = make_settings("best", patch_size=6, stride=2, smallest_patch=0.01)
         assert isinstance(settings, EvidenceMatchingSettings)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from devices import DEVICES, on_devices
+from devices import DEVICES
 from kernel_calls import Calls, on
 
 from scotopic.backends.gaussian import gaussian_kernel
@@ -18,14 +18,15 @@ from scotopic.settings import (
 from scotopic.stages.confidence import (
     CALIBRATIONS,
     DEVIATIONS,
-    LARGEST_JUMP,
+    LARGEST_RELIEF,
+    SMALLEST_RELIEF,
     UNSEEN,
     ConfidenceCalibration,
     calibrate,
     choose_calibration,
     estimate_deviation,
     keep_confident,
-    measure_jumps,
+    measure_relief,
     smooth_score,
     weigh_margin,
 )
@@ -72,53 +73,59 @@ class TestScore:
 class TestConfidence:
     ANY = ConfidenceCalibration(-0.5, 0.3, 0.2, -0.4, -0.1)
 
-    def test_it_is_the_logistic_function_of_the_score_and_the_jumps_beside_it(self, there: Calls) -> None:
-        score, farther, nearer = (
-            np.float32([[1, 4, 9, 9, 9]]),
-            np.float32([[0, 0, 3, 0, 3]]),
-            np.float32([[0, 0, 0, 2, 2]]),
-        )
+    def test_it_is_the_logistic_function_of_the_score_and_the_relief_here_and_everywhere(self, there: Calls) -> None:
+        score, relief = np.float32([[1, 4, 9, 9, 9]]), np.float32([[-2, -2, 0, -4, -2]])
 
-        found = there.run(calibrate, score, farther, nearer, self.ANY)
+        found = there.run(calibrate, score, relief, self.ANY)
 
         s = np.log(score.astype(np.float64))
-        odds = -0.5 + 0.3 * s + 0.2 * s**2 - 0.4 * np.log(1 + farther) - 0.1 * np.log(1 + nearer)
+        odds = -0.5 + 0.3 * s + 0.2 * s**2 - 0.4 * relief - 0.1 * (-10 / 5)
         np.testing.assert_allclose(found, 1 / (1 + np.exp(-odds)), rtol=1e-5)
         assert found.dtype == np.float32
 
     @pytest.mark.parametrize("calibration", [ANY, *CALIBRATIONS])
-    def test_it_never_falls_as_the_score_rises_and_is_lower_beside_jumps(
+    def test_it_never_falls_as_the_score_rises_and_is_lower_where_the_answer_is_rough(
         self, there: Calls, calibration: ConfidenceCalibration
     ) -> None:
         score = np.geomspace(0.05, 200, 60, dtype=np.float32)[None]
-        none, some = np.zeros_like(score), np.full_like(score, 5.0)
+        rough = np.where(np.arange(60) % 2, np.float32(-1), np.float32(-3))[None]
 
-        alone, above, below = (
-            there.run(calibrate, score, *jumps, calibration) for jumps in ((none, none), (some, none), (none, some))
-        )
+        flat, steep = (there.run(calibrate, score, np.full_like(score, r), calibration) for r in (-3, -1))
+        mixed = there.run(calibrate, score, rough, calibration)
 
-        for each in (alone, above, below):
+        for each in (flat, steep):
             assert (np.diff(each) >= 0).all()
             assert 0 < each.min() < each.max() < 1
-        if calibration is CALIBRATIONS[0]:  # in the dark jumps do not count
-            assert (above == alone).all()
-            assert (below == alone).all()
-            return
-        assert (above < alone).all()
-        assert (below < alone).all()
-        # A pixel on the nearer side of a jump may be background that took the foreground's disparity.
-        assert (above < below).all()
+        assert (steep < flat).all()
+        # Both see the same mean: in the dark only that counts, in better light also the pixel's own.
+        other = there.run(calibrate, score, rough[:, ::-1].copy(), calibration)
+        if calibration is CALIBRATIONS[0]:
+            np.testing.assert_allclose(mixed, other, rtol=1e-6)
+        else:
+            assert ((mixed < other) == (np.arange(60) % 2 == 1)).all()
 
-    def test_below_the_parabolas_minimum_all_scores_are_alike_and_so_are_the_largest_jumps(self, there: Calls) -> None:
+    def test_below_the_parabolas_minimum_all_scores_are_alike(self, there: Calls) -> None:
         minimum = math.exp(-0.3 / (2 * 0.2))
-        score, none = np.float32([[minimum, 0.9 * minimum, 0.01]]), np.zeros((1, 3), np.float32)
-        jumps = np.float32([[LARGEST_JUMP, LARGEST_JUMP + 1, 1e4]])
+        score = np.float32([[minimum, 0.9 * minimum, 0.01]])
 
-        low = there.run(calibrate, score, none, none, self.ANY)
-        beside = there.run(calibrate, np.full_like(score, 9), jumps, jumps, self.ANY)
+        low = there.run(calibrate, score, np.zeros_like(score), self.ANY)
 
-        for found in (low, beside):
-            np.testing.assert_allclose(found, found[0, 0], rtol=1e-6)
+        np.testing.assert_allclose(low, low[0, 0], rtol=1e-6)
+
+    @pytest.mark.parametrize("factor", [1, 2])
+    def test_the_relief_of_a_plane_is_its_slope_and_that_of_a_jump_is_bounded(self, there: Calls, factor: int) -> None:
+        x = np.arange(64, dtype=np.float32)
+        plane = np.broadcast_to(20 + x / 4, (48, 64)).copy()
+        checkers = 100 * (((x + 1) // 2)[None] % 2) * np.ones((48, 1), np.float32)  # a jump beside every pixel
+
+        slope, jumps, flat = (
+            there.run(measure_relief, each, factor) for each in (plane, checkers, np.full_like(plane, 7))
+        )
+
+        middle = np.s_[:, 31:33]  # at the ends a plane has a neighbor on one side only
+        np.testing.assert_allclose(slope[middle], math.log(0.25 + SMALLEST_RELIEF), atol=2e-3)
+        np.testing.assert_allclose(jumps, math.log(LARGEST_RELIEF + SMALLEST_RELIEF), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(flat, math.log(SMALLEST_RELIEF), rtol=1e-5)
 
     @pytest.mark.parametrize(
         ("has_detail", "has_clear_pixels", "kind"),
@@ -126,17 +133,6 @@ class TestConfidence:
     )
     def test_each_kind_of_light_has_its_calibration(self, has_detail: bool, has_clear_pixels: bool, kind: int) -> None:
         assert choose_calibration(SnrEstimate(1.0, 1.0, has_detail, has_clear_pixels)) == CALIBRATIONS[kind]
-
-    @on_devices("reach", [0, 1, 2, 3, 9, 18, 40], [0, 1, 3, 18])
-    def test_jumps_are_those_to_the_extremes_of_the_square_around_each_pixel(self, device: str, reach: int) -> None:
-        disparity = random(0).normal(10, 5, (13, 17)).astype(np.float32)
-
-        farther, nearer = on(device).run(measure_jumps, disparity, reach)
-
-        for y, x in np.ndindex(disparity.shape):
-            around = disparity[max(y - reach, 0) : y + reach + 1, max(x - reach, 0) : x + reach + 1]
-            assert farther[y, x] == disparity[y, x] - around.min()
-            assert nearer[y, x] == around.max() - disparity[y, x]
 
     def test_the_deviation_falls_as_the_confidence_rises(self) -> None:
         confidence = np.linspace(0, 1, 201, dtype=np.float32)

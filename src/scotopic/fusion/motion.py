@@ -35,7 +35,6 @@ from scotopic.backends.device import to_numpy
 from scotopic.backends.protocol import Backend, Compared
 from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
 from scotopic.stages.channels import high_pass
-from scotopic.stages.confidence import measure_jumps
 
 SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
 STEPS = 15  #: at most, at each size
@@ -151,8 +150,8 @@ def _prepare(backend: Backend[Array], size: _Size[Array]) -> list[_Template[Arra
         rays = Rays.of_view(backend, size.camera, view.image.shape, k == 1)
         q = view.disparity + size.camera.doffs
         jacobian = chain(gradient(backend, view.image), derivatives(backend, size.camera, rays, q))
-        farther, nearer = measure_jumps(backend, view.disparity, 1)
-        is_smooth = backend.xp.astype(farther + nearer < EDGE, backend.xp.float32)
+        lowest, highest = backend.window_range(view.disparity, 1)
+        is_smooth = backend.xp.astype(highest - lowest < EDGE, backend.xp.float32)
         prepared.append(_Template(view.image, rays, q, jacobian, (view.weight * is_smooth)[..., None]))
     return prepared
 

@@ -19,12 +19,11 @@ from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
 from scotopic.stages.confidence import (
-    BESIDE,
     UNSEEN,
     calibrate,
     choose_calibration,
     keep_confident,
-    measure_jumps,
+    measure_relief,
     smooth_score,
     weigh_margin,
 )
@@ -84,7 +83,7 @@ def match_evidence(
         snr = estimate_snr(backend, stabilized, noise.variance, settings)
 
     with clock.stage(JUNCTIONS) as report:
-        patches = adapt_patches(settings, noise.variance, snr.image_snr)
+        patches = adapt_patches(settings, noise.variance, snr.image_snr, is_correlated=snr.has_correlated_noise)
         colors, boundaries = describe_views(backend, stabilized, noise, patches, given, report)
 
     with clock.stage(EVIDENCE) as report:
@@ -124,8 +123,8 @@ def match_evidence(
         dense, right = (
             backend.xp.clip(full(each * factor), min=disparities[0], max=disparities[-1]) for each in (merged, right)
         )
-        farther, nearer = measure_jumps(backend, merged * factor, BESIDE // factor)
-        confidence = full(calibrate(backend, score, farther, nearer, choose_calibration(snr)))
+        relief = measure_relief(backend, merged, factor)
+        confidence = full(calibrate(backend, score, relief, choose_calibration(snr)))
         difference = full(backend.xp.clip(difference, min=0, max=UNSEEN)) * factor
         hidden = full(backend.xp.astype(hidden, backend.xp.float32)) > 0.5
         disparity, reason = keep_confident(backend, dense, confidence, difference, hidden, images[0], settings.matching)

@@ -7,13 +7,12 @@ speaks against all around it, so the score is a geometric mean, with the setting
     weight(x) = margin(x) exp(-max(|D_L(x) - D_R(x - D_L(x))| - 1/2, 0))
     score     = exp(G(4) log(G(1) weight + 1/10))
 
-The probability of being within 1 px at its own pixel also depends on what lies beside it. An edge is strong evidence
-for everything within its reach, and it moves with the nearer of its sides. So a pixel beside a jump in disparity is
-more often wrong than its score says, most of all on the nearer side: it may be background that took the foreground's
-disparity. With ``s`` the logarithm of the score, and ``f`` and ``n`` how far the smallest and the largest
-disparity within 18 px are from the pixel's own::
+The probability of being within 1 px at its own pixel also depends on what lies around. Where the answer is rough, it is
+rough because the scene is cluttered, and then many pixels lie beside an edge whose disparity they may have taken, or
+because it is wrong. With ``s`` the logarithm of the score, ``r`` that of the relief around the pixel (half the range of
+disparity within 1 px, a mean over some 8 px), and ``m`` the mean of ``r`` over the picture::
 
-    confidence = 1 / (1 + exp(-(a + b s + c s^2 + d log(1 + f) + e log(1 + n))))
+    confidence = 1 / (1 + exp(-(a + b s + c s^2 + d r + e m)))
 
 ``s`` counts from the minimum of the parabola upward, so that a larger score never lowers the confidence. The
 coefficients are fitted to real scenes in three kinds of light (``benchmarks/calibrate.py``). ``docs/confidence.md``
@@ -36,8 +35,9 @@ from scotopic.stages.resolution import SnrEstimate
 
 #: Left-right difference, in px, where one view does not see the pixel; finite, so that it can be interpolated.
 UNSEEN = 1e6
-BESIDE = 18  #: px, within which jumps in disparity lower the confidence
-LARGEST_JUMP = 30.0  #: px; larger ones count as this
+RELIEF_REACH = 8.0  #: px, the standard deviation of the mean of the relief
+LARGEST_RELIEF = 1.0  #: a larger one, at a jump in disparity, counts as this
+SMALLEST_RELIEF = 0.01  #: added, so that a plane that faces the camera has a logarithm
 SATURATED = 0.98  #: share of white above which the mean of a few pixels counts as saturated
 
 
@@ -47,8 +47,8 @@ class ConfidenceCalibration(NamedTuple):
     constant: float
     score: float
     square: float
-    farther: float
-    nearer: float
+    relief: float
+    mean_relief: float
 
     @property
     def lowest_score(self) -> float:
@@ -56,18 +56,18 @@ class ConfidenceCalibration(NamedTuple):
         return -self.score / (2 * self.square)
 
 
-#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark
-#: jumps are where the strongest evidence is; counting them against a pixel gained nothing there.
+#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark the
+#: strongest evidence is where the relief is; counting it against single pixels gained nothing there.
 CALIBRATIONS = (
-    ConfidenceCalibration(-1.826, 0.334, 0.159, 0.0, 0.0),
-    ConfidenceCalibration(-0.119, 0.264, 0.175, -0.481, -0.205),
-    ConfidenceCalibration(0.303, -0.119, 0.358, -0.460, -0.122),
+    ConfidenceCalibration(-3.962, 0.227, 0.154, 0.0, -1.038),
+    ConfidenceCalibration(-3.868, 0.216, 0.114, -0.755, -0.962),
+    ConfidenceCalibration(-3.894, -0.870, 0.469, -0.842, -1.482),
 )
 
 #: Confidence, and the standard deviation in px that goes with it; linear in between.
 DEVIATIONS = (
-    (0.10, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
-    (11.0, 8.3, 5.8, 4.8, 4.4, 3.3, 3.1, 2.1, 1.4, 0.45),
+    (0.09, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
+    (9.1, 7.6, 5.8, 4.8, 4.1, 3.7, 3.1, 2.4, 1.3, 0.40),
 )
 
 
@@ -95,21 +95,19 @@ def smooth_score(backend: Backend[Array], weights: Array, settings: ScoreSetting
     return backend.xp.exp(backend.blur(backend.xp.log(near), settings.confidence_reach))
 
 
-def measure_jumps(backend: Backend[Array], disparity: Array, reach: int) -> tuple[Array, Array]:
-    """Return how far the smallest and the largest disparity within ``reach`` pixels are from each pixel's own."""
-    lowest, highest = backend.window_range(disparity, reach)
-    return disparity - lowest, highest - disparity
+def measure_relief(backend: Backend[Array], disparity: Array, factor: int) -> Array:
+    """Return the logarithm of the relief around each pixel of a map in which ``factor x factor`` pixels are one."""
+    lowest, highest = backend.window_range(disparity, 1)
+    relief = backend.xp.clip((highest - lowest) / 2, max=LARGEST_RELIEF)
+    return backend.xp.log(backend.blur(relief, RELIEF_REACH / factor) + SMALLEST_RELIEF)
 
 
-def calibrate(
-    backend: Backend[Array], score: Array, farther: Array, nearer: Array, calibration: ConfidenceCalibration
-) -> Array:
-    """Return the confidence that a score stands for beside jumps of these heights, in px."""
+def calibrate(backend: Backend[Array], score: Array, relief: Array, calibration: ConfidenceCalibration) -> Array:
+    """Return the confidence that a score stands for, with the logarithm of the relief around each pixel."""
     xp = backend.xp
     s = xp.clip(xp.log(score), min=calibration.lowest_score)
-    below, above = (xp.log(1 + xp.clip(jump, min=0, max=LARGEST_JUMP)) for jump in (farther, nearer))
     odds = calibration.constant + (calibration.score + calibration.square * s) * s
-    odds = odds + calibration.farther * below + calibration.nearer * above
+    odds = odds + calibration.relief * relief + calibration.mean_relief * xp.mean(relief)
     confidence: Array = 1 / (1 + xp.exp(-odds))
     return confidence
 

@@ -174,14 +174,18 @@ def adapt_to_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSetting
     )
 
 
-def adapt_patches(settings: EvidenceMatchingSettings, variance: float, image_snr: float) -> JunctionSettings:
+def adapt_patches(
+    settings: EvidenceMatchingSettings, variance: float, image_snr: float, *, is_correlated: bool = False
+) -> JunctionSettings:
     """Return the settings of the junctions with patches that suit this noise, in whole binned pixels.
 
     Sides that fall with the standard deviation leave the same noise in the mean of a patch. But where there is next to
-    nothing to see, small patches would see it in the noise. Patches overlap as before.
+    nothing to see, small patches would see it in the noise. So they would where the noise is correlated between pixels,
+    whose mean leaves more of it. Patches overlap as before.
     """
     junctions, description = settings.junctions, settings.description
-    by_noise = variance**0.5 / description.full_patch_noise if description.full_patch_noise else 1.0
+    has_rule = description.full_patch_noise and not is_correlated
+    by_noise = variance**0.5 / description.full_patch_noise if has_rule else 1.0
     by_snr = (description.full_patch_snr / image_snr) ** 0.5 if image_snr else 1.0
     share = min(max(by_noise, by_snr, description.smallest_patch), 1.0)
     binning = junctions.binning
