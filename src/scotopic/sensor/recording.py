@@ -111,7 +111,7 @@ def read_picture(
     lowest, values are scaled to these levels first, and those above white are clipped.
     """
     pixels = read_image(path)
-    image = as_image(pixels, os.fspath(path))
+    image = as_image(pixels, "", title=repr(os.fspath(path)))
     scale = {"u1": "255", "u2": "65535"}.get(pixels.dtype.str[1:], "1 (floats)")
     assumed: dict[str, Any] = {
         "file": os.fspath(path),

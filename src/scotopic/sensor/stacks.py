@@ -49,7 +49,7 @@ class PlaneStack:
             try:
                 yield self._read_planes(number * self._group)
             except InputError as error:
-                raise InputError(f"frame {number} of {self.title}: {error}") from error
+                raise InputError(f"Frame {number} of {self.title}: {error}") from error
 
     def name(self, number: int) -> None:
         """Return ``None``: a plane has no file of its own."""
