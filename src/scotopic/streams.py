@@ -16,7 +16,7 @@ from scotopic.api import Pair, find_pair_levels, warn_about_pair
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, SettingsError, lists_parameters
 from scotopic.fusion.burst import Burst
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import (
@@ -39,7 +39,7 @@ from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, silent
 from scotopic.result import Match
-from scotopic.settings import EvidenceMatchingSettings, Settings, make_settings
+from scotopic.settings import EvidenceMatchingSettings, Settings, settings_for
 from scotopic.stages.consistency import Reason
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _Prepared = tuple[list[Any], tuple[Mask | None, Mask | None]]  # two images, and which of their pixels are masked
 
 
+@lists_parameters
 def match_burst(
     left: Sequence[Image],
     right: Sequence[Image],
@@ -56,6 +57,7 @@ def match_burst(
     *,
     reference: int = 0,
     calibration: Calibration | None = None,
+    normalize: bool = True,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match:
@@ -67,7 +69,7 @@ def match_burst(
     ----------
     left, right
         The frames of both views, as :func:`scotopic.match` takes images; 2 to 256 of one size.
-    preset, device, progress, **overrides
+    preset, device, normalize, progress, **overrides
         As for :func:`scotopic.match`. Progress is reported for each match; there are about ``log2`` of the number of
         frames.
     reference
@@ -89,9 +91,8 @@ def match_burst(
     >>> float(result.frames.max())
     4.0
     """
-    answers = refine_burst(
-        left, right, preset, device, reference=reference, calibration=calibration, progress=progress, **overrides
-    )
+    how: dict[str, Any] = {"reference": reference, "calibration": calibration, "normalize": normalize}
+    answers = refine_burst(left, right, preset, device, **how, progress=progress, **overrides)
     return deque(answers, maxlen=1).pop()  # only the last is kept
 
 
@@ -103,6 +104,7 @@ def refine_burst(
     *,
     reference: int = 0,
     calibration: Calibration | None = None,
+    normalize: bool = True,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Generator[Match, None, None]:
@@ -122,10 +124,12 @@ def refine_burst(
     if not -len(left) <= reference < len(left):
         raise InputError(f"The burst has {len(left)} frames, so there is no frame {reference} to be the reference.")
     check_fuse(len(left))
-    matcher = Matcher(preset, device=device, fuse=len(left), calibration=calibration, **overrides)
+    settings = settings_for("match_burst", preset, overrides)
+    matcher = Matcher(settings, device=device, normalize=normalize, fuse=len(left), calibration=calibration)
     yield from matcher.refine(list(zip(left, right, strict=True)), reference % len(left), progress)
 
 
+@lists_parameters
 class Matcher:
     """Matches a stream of pairs of one size: a camera, a video, a folder of frames.
 
@@ -179,7 +183,7 @@ class Matcher:
     ) -> None:
         self.device = resolve_device(device)
         self._normalize, self._check = normalize, check
-        self.settings = make_settings(preset, **overrides)
+        self.settings = settings_for("Matcher", preset, overrides)
         self.fuse = None if fuse is None else check_fuse(fuse)
         if not isinstance(calibration, Calibration | None):
             raise SettingsError(
@@ -198,6 +202,7 @@ class Matcher:
         self.shape = shape
         self.settings = replace(self.settings, matching=self.settings.matching.for_width(shape[1]))
 
+    @lists_parameters
     def run(self, pairs: Iterable[Any], layout: Layout = "HWC") -> Generator[Match, None, None]:
         """Yield the match of each pair, in order. With `fuse` a stream goes on where the last run has ended.
 
