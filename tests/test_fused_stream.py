@@ -379,3 +379,35 @@ def test_a_scene_after_a_cut_has_levels_of_its_own() -> None:
     np.testing.assert_allclose(found[2].disparity, alone.disparity, atol=0.05)
     np.testing.assert_allclose(found[2].left_colors, alone.left_colors, atol=1e-4)
     assert found[2].coverage > 0.02
+
+
+def exposed(pair: tuple[np.ndarray, ...], exposure: float) -> tuple[np.ndarray, ...]:
+    """A pair of 8 bits."""
+    return tuple(np.rint(255 * exposure * np.clip(view, 0, 1)).astype(np.uint8) for view in pair)
+
+
+@pytest.mark.filterwarnings("ignore::scotopic.errors.DarkImageWarning")
+@pytest.mark.parametrize(("first", "then"), [(0.5, 1.0), (0.25, 1.0), (1 / 16, 1.0), (1.0, 0.4)])
+def test_the_light_of_the_first_frame_does_not_set_the_coverage_for_ever(first: float, then: float) -> None:
+    pairs = frames(range(7))
+    later = [exposed(pair, then) for pair in pairs[2:]]
+    found, fresh = (
+        list(
+            scotopic.Matcher("fast", device="cpu", fuse=4, calibration=SCENE.calibration, check=False, **QUICK).run(
+                each
+            )
+        )
+        for each in ([*(exposed(pair, first) for pair in pairs[:2]), *later], later)
+    )
+
+    assert found[-1].fused_left.mean() == pytest.approx(found[-1].left_image.mean(), rel=0.05)
+    assert float(np.median(found[-1].frames)) == pytest.approx(4, abs=0.3)
+    assert found[-1].coverage > 0.6 * fresh[-1].coverage > 0.01
+
+
+def test_a_dark_frame_counts_by_its_light() -> None:
+    pairs = frames(range(2))
+
+    found = run([exposed(pairs[0], 0.5), exposed(pairs[1], 1.0)])[-1]
+
+    assert float(np.median(found.frames)) == pytest.approx(1.25, abs=0.15)  # half of the contrast is a quarter

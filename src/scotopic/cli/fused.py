@@ -17,6 +17,8 @@ from scotopic.result import Match
 TRAJECTORY_FILES = ("trajectory.txt", "trajectory_tum.txt")
 MAP_FILE = "map.ply"
 
+_OTHER_EXPOSURE = 1.5  # a change of the mean brightness from which on colors get other levels
+
 
 class FusedResults:
     """Collects the poses of a fused stream and what became of each pair; with `scene_map` also all points."""
@@ -79,7 +81,7 @@ class SceneMap:
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
         self._voxels: VoxelMap | None = None
-        self._levels: Levels | None = None
+        self._levels, self._brightness = Levels(), 0.0
 
     def add(self, match: Match) -> None:
         """Add the points of a match whose pose is known."""
@@ -88,8 +90,11 @@ class SceneMap:
         assert match.pose is not None
         assert match.frames is not None
         assert match.fused_left is not None
-        if self._levels is None:  # for all: levels of their own would flicker
-            self._levels = find_levels(match.left_image, match.right_image)
+        assert match.fused_right is not None
+        brightness = max(float(match.fused_left.mean()), 1e-9)
+        # For all of one exposure: levels of their own would flicker.
+        if not 1 / _OTHER_EXPOSURE < self._brightness / brightness < _OTHER_EXPOSURE:
+            self._levels, self._brightness = find_levels(match.fused_left, match.fused_right), brightness
         # The clouds of single pairs show the denoised colors; here the light of many frames has done that.
         cloud = point_cloud(match, self._calibration, self._levels.apply_clipped(match.fused_left))
         depth = depth_from_disparity(match.disparity, self._calibration)

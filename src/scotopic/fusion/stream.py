@@ -61,7 +61,7 @@ class FusedStream(Generic[Array]):
         self._camera = camera_for(calibration, shape)
         self._tracker: Tracker[Array] = Tracker(backend, self._camera, check_fuse(fuse))
         self._levels: Levels | None = None
-        self._track_levels: dict[int, Levels] = {0: Levels()}  # in values that the levels were applied to
+        self._of_reference: dict[int, Levels] = {0: Levels()}  # in values that the levels were applied to
 
     def match(
         self,
@@ -77,10 +77,11 @@ class FusedStream(Generic[Array]):
             self._levels = find_levels(images)
         left, right = (self._backend.asarray(self._levels.apply(image)) for image in images)
         fused = self._tracker.add((left, right), valid_pixels(self._backend, masks))
-        # A track that begins after a cut may be much darker, or brighter, than the first.
-        if (track := self._tracker.track) not in self._track_levels:
-            self._track_levels[track] = find_levels(images).within(self._levels)
-        levels = self._track_levels[track]
+        # After a cut, or when the light has changed, frames may be much darker, or brighter, than the first.
+        if (reference := self._tracker.reference) not in self._of_reference:
+            exposure = Levels(fused.offset, fused.offset + fused.gain)
+            self._of_reference[reference] = find_levels(images).within(self._levels).within(exposure)
+        levels = self._of_reference[reference]
         views = [levels.apply(view.image) for view in (fused.left, fused.right)]
         result = restore_colors(self._run(views, light_of(self._backend, fused)), levels)
         self._tracker.learn(result, fused)
