@@ -207,7 +207,7 @@ def test_the_commands_warn_if_little_of_given_levels_is_used(pair: tuple[np.ndar
     for side, view in zip(("left", "right"), pair, strict=True):
         (tmp_path / side).mkdir()
         write_png(tmp_path / side / "0.png", np.round(100 + view * 200).astype(np.uint16))  # 5 % of 12 bits
-        write_png(tmp_path / side / "1.png", np.round(100 + view * 200).astype(np.uint16))
+        write_png(tmp_path / side / "1.png", np.round(100 + view * 199).astype(np.uint16))
     common = ["--preset", "fast", "--max-disparity", "32", "--device", "cpu"]
     images = [str(tmp_path / side / "0.png") for side in ("left", "right")]
     folders = [str(tmp_path / side) for side in ("left", "right")]

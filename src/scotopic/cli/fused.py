@@ -30,21 +30,24 @@ class FusedResults:
         self._placed: list[tuple[int, NDArray[np.float64]]] = []  # frames that were found, by number
         self._skipped: list[int] = []
         self._restarts: list[int] = []
+        self._repeated: list[int] = []
         self._unknown: list[int] = []  # frames of which it is not known how they lie to the first
 
-    def add(self, number: int, match: Match) -> dict[str, Any]:
-        """Take in the match of a frame; return what the report says of it."""
+    def add(self, number: int, match: Match, is_repeated: bool) -> dict[str, Any]:
+        """Take in the match of a frame, which may be no new light; return what the report says of it."""
         assert match.frames is not None
         assert match.pose is not None
         assert match.pose_covariance is not None
         most, is_known = float(match.frames.max()), bool(np.isfinite(match.pose_covariance).all())
-        if most == 0:
+        if is_repeated:
+            self._repeated.append(number)
+        elif most == 0:
             self._skipped.append(number)
         elif most == 1 and len(self._skipped) < len(self._poses):
             self._restarts.append(number)
         if not is_known:
             self._unknown.append(number)
-        elif self._map is not None:
+        elif self._map is not None and not is_repeated:
             self._map.add(match)
         self._poses.append(match.pose)
         if is_known and most > 0:
@@ -66,6 +69,7 @@ class FusedResults:
             "camera_assumed": self._calibration is None,
             "restarts": self._restarts,
             "skipped": self._skipped,
+            "repeated": self._repeated,
             "pose_unknown": self._unknown,
             "map": None if self._map is None else self._map.report(),
         }

@@ -107,6 +107,10 @@ class Tracker(Generic[Array]):
         assert self._track is not None
         return self._track.reference
 
+    def repeated(self, images: tuple[Array, Array]) -> tuple[bool, bool]:
+        """Return which views of a pair are those of the newest frame again, as a camera that has stalled sends them."""
+        return (False, False) if self._track is None else self._track.frames[-1].repeats(images)
+
     def skip(self) -> None:
         """Note that a pair was lost or shows nothing."""
         if self._track is not None:
@@ -200,7 +204,9 @@ class Tracker(Generic[Array]):
         Frames count by their light compared with the reference's, and its noise and its levels are those of all: with a
         dark reference noise would count like light, and little of the range would be used.
         """
-        window = [*track.frames[-self._most + 1 :], frame] if self._most > 1 else [frame]
+        window = list(track.frames)
+        window.append(frame)
+        window = window[-self._most :]
         brightest = max(window, key=lambda each: min(each.gain))
         is_brighter = min(brightest.gain) > OTHER_LIGHT
         if not is_brighter and max(max(each.gain) for each in window) > 1 / OTHER_LIGHT:
@@ -219,7 +225,7 @@ class Tracker(Generic[Array]):
     ) -> tuple[FusedView[Array], FusedView[Array]]:
         assert track.known is not None
         backend, camera = self._backend, self._camera
-        others = track.frames[::-1][: self._most - 1]
+        others = _of_other_light(track.frames, frame)[::-1][: self._most - 1]
         left, right = (
             fuse_view(
                 backend,
@@ -236,7 +242,7 @@ class Tracker(Generic[Array]):
 
     def _follow(self, track: _Track[Array], frame: Frame[Array], motion: Motion) -> _Track[Array]:
         """Return the track with a new frame at its end."""
-        frames = list(track.frames)
+        frames = _of_other_light(track.frames, frame)
         frames.append(frame)
         turned = adjoint(track.frames[-1].pose)
         # A new frame moves the frames' common place by its share of its own error. Shares of errors that are alike add
@@ -252,6 +258,11 @@ class Tracker(Generic[Array]):
             missed=0,
             map_covariance=track.map_covariance + moved,
         )
+
+
+def _of_other_light(frames: Sequence[Frame[Array]], new: Frame[Array]) -> list[Frame[Array]]:
+    """Return the frames without those that a new one repeats, a view at least: their light would count twice."""
+    return [each for each in frames if not any(each.repeats(new.images))]
 
 
 def shows_the_same(motion: Motion, usual_gain: tuple[float, float] = (1.0, 1.0)) -> bool:

@@ -27,6 +27,7 @@ from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import gradient
 from scotopic.fusion.warp import look_back
+from scotopic.inputs import is_equal
 from scotopic.stages.noise import NoiseModel
 
 FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
@@ -49,6 +50,10 @@ class Frame(Generic[Array]):
     pose: Matrix
     gain: tuple[float, float] = (1.0, 1.0)
     offset: tuple[float, float] = (0.0, 0.0)
+
+    def repeats(self, images: Sequence[Array]) -> tuple[bool, bool]:
+        """Return which of its views are the same as those of a pair, in every pixel. Noise never is: no new light."""
+        return is_equal(self.images[0], images[0]), is_equal(self.images[1], images[1])
 
     def with_reference(self, reference: Frame[Array]) -> Frame[Array]:
         """Return the frame with gain and offset from another reference."""
