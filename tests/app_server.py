@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,14 @@ class Served:
     def files(self) -> list[str]:
         """Return the temporary files that lie around."""
         return sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*") if path.is_file())
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    """Wait, for two minutes at most, until something is so; `what` says what should be."""
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within two minutes: {what}"
+        time.sleep(0.2)
 
 
 @contextmanager
@@ -70,6 +79,6 @@ def serve(temporary: Path, *options: str) -> Iterator[Served]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        listener.join(10)
+        listener.join(60)
         assert process.stdout is not None
         process.stdout.close()

@@ -8,6 +8,15 @@ from collections.abc import Generator
 import pytest
 from devices import describe_cuda
 
+try:  # where only the GPU path's packages are installed, it may be missing
+    from hypothesis import settings
+except ImportError:
+    pass
+else:
+    # No example has a time limit, as no test has: on a busy machine any of them can take a second.
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
+
 # What scotopic needs but its GPU path does not: a machine may have torch, triton and numpy alone. There, modules of
 # tests that import one of these are skipped as a whole, so that the others can run.
 _NOT_ON_THE_GPU = re.compile(r"No module named '(av|cv2|numba|rich|typer)[.']")

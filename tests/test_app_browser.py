@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from app_chromium import choose, chromium, match_small_room, open_page
-from app_server import Served, serve
+from app_server import Served, serve, wait_until
 from app_visitors import SMALL
 
 from scotopic.app.inputs import OWN, ROOMS
@@ -292,16 +292,15 @@ def test_two_windows_do_not_see_each_other(browser: Any, page: Any, served: Serv
     page.context.close()
 
     # With the window its result is gone, for everybody.
-    gone = False
-    for _ in range(100):
+    def is_gone() -> bool:
         try:
             urlopen(f"{served.url}{mine}/pixel?x=1&y=1").close()
         except HTTPError as error:
             error.close()
-            gone = error.code == 404
-            break
-        time.sleep(0.2)
-    assert gone, "the result outlived its window by 20 s"
+            return error.code == 404
+        return False
+
+    wait_until(is_gone, "the result is gone with its window")
 
 
 def test_a_port_that_is_taken_is_refused_in_a_sentence(served: Served, tmp_path: Path) -> None:
@@ -364,6 +363,7 @@ def _told(answer: Any) -> tuple[str, str]:
 
 
 def _settled(running: Served) -> float:
-    """Memory of the server once it has let go of those who left, MiB."""
+    """Memory of the server once it has let go of those who left, with their files, MiB."""
+    wait_until(lambda: running.files() == [], "the files of those who left are removed")
     time.sleep(3)
     return running.memory()

@@ -272,7 +272,7 @@ def test_the_error_names_the_frame_that_is_damaged(tmp_path: Path) -> None:
 
     topic = BagTopic(tmp_path / "odd.mcap", LEFT)
 
-    with pytest.raises(InputError, match=r"frame 1 of .*sepia"):
+    with pytest.raises(InputError, match=r"Frame 1 of .*sepia"):
         list(topic.read(0))
     topic.close()
 

@@ -14,7 +14,7 @@ from moving_scene import MovingScene, sway
 
 import scotopic
 from scotopic.backends import cpu_backend
-from scotopic.errors import DarkImageWarning, InputError, SettingsError
+from scotopic.errors import DarkImageWarning, InputError, PairWarning, SettingsError
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.window import Frame, fuse_view
 from scotopic.pipelines import run_pipeline
@@ -323,8 +323,10 @@ def test_a_camera_that_stands_still_on_one_frame_loses_nothing() -> None:
     # With the same noise in both, a denoised template has much less contrast than the frame: no change of exposure.
     matcher = scotopic.Matcher("fast", device="cpu", fuse=2, calibration=SCENE.calibration, check=False, **QUICK)
     noisy = [np.clip(view + np.random.default_rng(3).normal(0, 0.2, view.shape), 0, 1) for view in pair]
-    found = list(matcher.run([(noisy[0], noisy[1])] * 4))
+    with pytest.warns(PairWarning, match="Pair 1 has both views of the pair before again"):
+        found = list(matcher.run([(noisy[0], noisy[1])] * 4))
 
+    assert matcher.repeated == (1, 2, 3)
     for each in found:
         np.testing.assert_allclose(each.fused_left, each.left_image, atol=1e-3)
         assert each.coverage == pytest.approx(found[0].coverage, rel=0.02)
@@ -379,3 +381,85 @@ def test_a_scene_after_a_cut_has_levels_of_its_own() -> None:
     np.testing.assert_allclose(found[2].disparity, alone.disparity, atol=0.05)
     np.testing.assert_allclose(found[2].left_colors, alone.left_colors, atol=1e-4)
     assert found[2].coverage > 0.02
+
+
+def exposed(pair: tuple[np.ndarray, ...], exposure: float) -> tuple[np.ndarray, ...]:
+    """A pair of 8 bits."""
+    return tuple(np.rint(255 * exposure * np.clip(view, 0, 1)).astype(np.uint8) for view in pair)
+
+
+@pytest.mark.filterwarnings("ignore::scotopic.errors.DarkImageWarning")
+@pytest.mark.parametrize(("first", "then"), [(0.5, 1.0), (0.25, 1.0), (1 / 16, 1.0), (1.0, 0.4)])
+def test_the_light_of_the_first_frame_does_not_set_the_coverage_for_ever(first: float, then: float) -> None:
+    pairs = frames(range(7))
+    later = [exposed(pair, then) for pair in pairs[2:]]
+    found, fresh = (
+        list(
+            scotopic.Matcher("fast", device="cpu", fuse=4, calibration=SCENE.calibration, check=False, **QUICK).run(
+                each
+            )
+        )
+        for each in ([*(exposed(pair, first) for pair in pairs[:2]), *later], later)
+    )
+
+    assert found[-1].fused_left.mean() == pytest.approx(found[-1].left_image.mean(), rel=0.05)
+    assert float(np.median(found[-1].frames)) == pytest.approx(4, abs=0.3)
+    assert found[-1].coverage > 0.6 * fresh[-1].coverage > 0.01
+
+
+def test_a_dark_frame_counts_by_its_light() -> None:
+    pairs = frames(range(2))
+
+    found = run([exposed(pairs[0], 0.5), exposed(pairs[1], 1.0)])[-1]
+
+    assert float(np.median(found.frames)) == pytest.approx(1.25, abs=0.15)  # half of the contrast is a quarter
+
+
+def test_a_frame_that_is_sent_again_is_no_new_light() -> None:
+    pairs = frames(range(4))
+    stalled = [pairs[0], pairs[1], pairs[1], pairs[1], pairs[2], pairs[3]]
+    copied = [tuple(image.copy() for image in pair) for pair in stalled]
+
+    with pytest.warns(PairWarning, match="Pair 2 has both views") as told:
+        found = run(copied)  # type: ignore[arg-type]
+
+    expected = run(pairs)
+    assert len(told) == 1
+    assert [round(float(np.median(each.frames)), 1) for each in found[1:4]] == [2, 2, 2]
+    for repeated in found[2:4]:
+        assert np.array_equal(repeated.disparity_all, found[1].disparity_all)
+        assert np.array_equal(repeated.pose, found[1].pose)
+    assert float(found[5].frames.max()) <= 4 + 1e-3
+    assert float(np.median(found[5].frames)) == pytest.approx(float(np.median(expected[3].frames)), abs=0.5)
+
+
+@pytest.mark.parametrize("view", [0, 1])
+def test_the_light_of_one_stalled_camera_counts_once(view: int) -> None:
+    pairs = [SCENE.dark(None, PHOTONS, seed) for seed in range(4)]
+    half = list(pairs[3])
+    half[view] = pairs[2][view].copy()
+
+    with pytest.warns(PairWarning, match=f"Pair 3 has the {('left', 'right')[view]} view of the pair before again"):
+        found = run([*pairs[:3], (half[0], half[1])])
+
+    assert float(found[3].frames.max()) <= 3 + 1e-3
+
+
+def test_frames_that_a_burst_has_twice_count_once() -> None:
+    pairs = frames(range(3))
+    left, right = zip(*pairs, strict=True)
+
+    with pytest.warns(PairWarning, match=r"2 of 5 frames \(0, 4\) repeat others"):
+        found = scotopic.match_burst(
+            [left[1], *left, left[2]],
+            [right[1], *right, right[2]],
+            "best",
+            "cpu",
+            reference=2,
+            calibration=SCENE.calibration,
+            **QUICK,
+        )
+
+    assert float(found.frames.max()) <= 3 + 1e-3
+    assert np.isnan(found.burst_poses[[0, 4]]).all()
+    assert np.isfinite(found.burst_poses[1:4]).all()

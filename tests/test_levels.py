@@ -151,6 +151,92 @@ def test_levels_that_make_no_sense_are_refused() -> None:
             Levels(black, white)
 
 
+# --- a pedestal, or a bright scene of low contrast -------------------------------------------------------------------
+
+
+def record(
+    scene: np.ndarray, photons: float, *, black: float = 0.0, gain: float = 1.0, read_noise: float = 1.5, seed: int = 0
+) -> np.ndarray:
+    """Stored values of a camera: black + gain (photons + read noise), rounded, in a file of 16 bits."""
+    rng = np.random.default_rng(seed)
+    electrons = rng.poisson(photons * scene) + rng.normal(0, read_noise, scene.shape)
+    return np.clip(np.rint(black + gain * electrons), 0, 65535).astype(np.uint16)
+
+
+@pytest.fixture(scope="module")
+def room() -> tuple[np.ndarray, np.ndarray]:
+    scene = scotopic.render_scene(width=288, height=192)
+    return scene.left.astype(np.float64), scene.right.astype(np.float64)
+
+
+def levels_of(views: Sequence[np.ndarray], full_scale: float = 65535) -> Levels:
+    return find_levels(*(np.atleast_3d(view).astype(np.float32) / np.float32(full_scale) for view in views))
+
+
+@pytest.mark.parametrize(
+    ("black", "photons", "gain"),
+    [(64, 4, 1), (64, 20, 1), (64, 20, 2), (64, 60, 1), (240, 20, 4), (240, 100, 2), (16, 8, 1)],
+)
+def test_a_pedestal_is_recognized_by_its_noise(
+    room: tuple[np.ndarray, ...], black: float, photons: float, gain: float
+) -> None:
+    views = [record(view, photons, black=black, gain=gain, seed=seed) for seed, view in enumerate(room)]
+
+    found = levels_of(views)
+
+    # Noise vanishes at black - gain * read_noise^2, and the darkest pixel is some deviations below black.
+    assert black - 4 * gain * 1.5 - 1 < 65535 * found.black < black + 0.25 * gain * photons
+    assert not found.lifted
+
+
+@pytest.mark.parametrize("contrast", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize(("photons", "gain"), [(30, 1.0), (200, 1.0), (1000, 0.25), (10_000, 0.025), (1000, 50.0)])
+def test_fog_is_no_pedestal(room: tuple[np.ndarray, ...], contrast: float, photons: float, gain: float) -> None:
+    fog = [0.9 * (1 - contrast) + contrast * view for view in room]
+
+    assert levels_of([record(view, photons, gain=gain, seed=seed) for seed, view in enumerate(fog)]).black == 0
+
+
+@pytest.mark.parametrize("kind", ["clean", "gamma", "speckle", "texture", "smoothed"])
+def test_where_noise_cannot_tell_black_stays_and_the_user_is_asked(room: tuple[np.ndarray, ...], kind: str) -> None:
+    rng = np.random.default_rng(0)
+    fog = [0.45 + 0.5 * view for view in room]
+    views = {
+        "clean": [255 * view for view in fog],
+        "gamma": [255 * np.clip(rng.normal(view, 0.02), 0, 1) ** 0.45 for view in fog],
+        "speckle": [2000 * view * rng.normal(1, 0.03, view.shape) for view in fog],
+        "texture": [200 * view + 300 * (view > 0.7) * _blurred(rng.normal(0, 0.1, view.shape)) for view in fog],
+        "smoothed": [_blurred(record(view, 40, black=64).astype(np.float64)) for view in room],
+    }[kind]
+
+    found = levels_of([np.rint(view).astype(np.uint16) for view in views])
+
+    assert found.black == 0
+    assert found.lifted > 0
+    assert "--black" in str(found.warning)
+
+
+def _blurred(image: np.ndarray) -> np.ndarray:
+    return sum(np.roll(image, (down, across), (0, 1)) for down in (0, 1, 2) for across in (0, 1, 2)) / 9  # type: ignore[no-any-return]
+
+
+def test_a_pair_on_a_pedestal_is_matched_like_one_without(room: tuple[np.ndarray, ...]) -> None:
+    plain, lifted = ([record(view, 60, black=at, seed=seed) for seed, view in enumerate(room)] for at in (8, 64))
+
+    expected, found = quietly_match(plain), quietly_match(lifted)
+
+    assert expected.coverage > 0.05
+    assert found.coverage > 0.7 * expected.coverage
+
+
+def test_a_pedestal_does_not_depend_on_the_scale_of_the_container(room: tuple[np.ndarray, ...]) -> None:
+    views = [record(view, 20, black=64, seed=seed) for seed, view in enumerate(room)]
+    one, other = (levels_of([view * np.uint16(factor) for view in views]) for factor in (1, 256))
+
+    assert 256 * one.black == pytest.approx(other.black, rel=1e-5)
+    assert 256 * one.white == pytest.approx(other.white, rel=1e-5)
+
+
 # --- given by the user ----------------------------------------------------------------------------------------------
 
 
@@ -207,7 +293,7 @@ def test_the_commands_warn_if_little_of_given_levels_is_used(pair: tuple[np.ndar
     for side, view in zip(("left", "right"), pair, strict=True):
         (tmp_path / side).mkdir()
         write_png(tmp_path / side / "0.png", np.round(100 + view * 200).astype(np.uint16))  # 5 % of 12 bits
-        write_png(tmp_path / side / "1.png", np.round(100 + view * 200).astype(np.uint16))
+        write_png(tmp_path / side / "1.png", np.round(100 + view * 199).astype(np.uint16))
     common = ["--preset", "fast", "--max-disparity", "32", "--device", "cpu"]
     images = [str(tmp_path / side / "0.png") for side in ("left", "right")]
     folders = [str(tmp_path / side) for side in ("left", "right")]

@@ -188,15 +188,15 @@ def test_a_slow_node_drops_pairs_and_matches_the_latest(start: Any, monkeypatch:
     def slow(left: Any, *_: Any) -> None:
         matched.append(left.header.stamp.nanosec)
         begun.release()
-        go_on.acquire(timeout=60)
+        go_on.acquire(timeout=120)
 
     monkeypatch.setattr(node, "_match", slow)
     node._synchronizer.deliver(*messages(0))
-    assert begun.acquire(timeout=60)
+    assert begun.acquire(timeout=120)
     for number in (1, 2, 3, 4):  # while the first is matched
         node._synchronizer.deliver(*messages(number))
     go_on.release()
-    assert begun.acquire(timeout=60)
+    assert begun.acquire(timeout=120)
     go_on.release()
 
     assert matched == [0, 4]

@@ -3,10 +3,14 @@
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+import scotopic
+from scotopic.cv import StereoScotopic
 from scotopic.errors import SettingsError
 from scotopic.settings import (
     PRESETS,
@@ -168,6 +172,14 @@ def test_a_mistyped_setting_is_answered_with_the_one_that_was_meant(given: str, 
         make_settings("best", **{given: 1})
 
 
+def test_settings_of_a_file_that_has_an_unknown_one_are_refused_in_the_same_words() -> None:
+    values = make_settings("best").as_dict()
+    values["matching"]["max_disparty"] = 1
+
+    with pytest.raises(SettingsError, match=r"no setting 'max_disparty'\. Did you mean 'max_disparity'\?"):
+        Settings.from_dict(values)
+
+
 def test_nothing_is_suggested_where_nothing_is_near() -> None:
     with pytest.raises(SettingsError) as caught:
         make_settings("best", exposure=1)
@@ -250,3 +262,44 @@ def test_settings_survive_a_dictionary_and_json() -> None:
     settings = make_settings("fast", min_disparity=-4, vertex_range=2.5, symmetric=False)
 
     assert Settings.from_dict(json.loads(json.dumps(settings.as_dict()))) == settings
+
+
+PAIR = [np.zeros((32, 48), np.float32)] * 2
+TAKERS: dict[str, Callable[..., object]] = {
+    "match": lambda **given: scotopic.match(*PAIR, **given),
+    "Matcher": scotopic.Matcher,
+    "match_burst": lambda **given: scotopic.match_burst(PAIR, PAIR, **given),
+    "StereoScotopic.create": StereoScotopic.create,
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "owner"),
+    [
+        ("match_burst", "fuse", "Matcher"),
+        ("match_burst", "shape", "Matcher"),
+        ("match_burst", "check", "match and Matcher"),
+        ("match_burst", "layout", r"match and Matcher\.run"),
+        ("match", "fuse", "Matcher"),
+        ("match", "reference", "match_burst"),
+        ("Matcher", "junctions", "match"),
+        ("StereoScotopic.create", "calibration", "match_burst and Matcher"),
+    ],
+)
+def test_a_parameter_of_another_function_is_refused_with_its_name(function: str, given: str, owner: str) -> None:
+    with pytest.raises(SettingsError, match=f"{function} does not take {given!r}, a parameter of {owner}. Leave"):
+        TAKERS[function](**{given: 1})
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "meant"),
+    [
+        ("match", "normalise", "normalize"),
+        ("Matcher", "calib", "calibration"),
+        ("match_burst", "referense", "reference"),
+        ("StereoScotopic.create", "num_disparities", "numDisparities"),
+    ],
+)
+def test_a_mistyped_parameter_is_answered_with_the_one_that_was_meant(function: str, given: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=rf"no setting {given!r}\. Did you mean {meant!r}\?"):
+        TAKERS[function](**{given: 1})

@@ -334,3 +334,27 @@ def test_the_message_of_a_command_is_a_sentence(tmp_path: Path) -> None:
     assert told.startswith(f"error: left image: The file of photon counts {path!r} has shape (8, 1, 80, 128).")
     told = error_line(run("match", path, path, "-o", tmp_path / "out"))
     assert told.startswith(f"error: left image {path!r} is an array")
+
+
+def test_the_commands_take_the_bit_order(tmp_path: Path) -> None:
+    planes = np.random.default_rng(0).random((2, 16, 50, 64)) < 0.3
+    shares = planes[0].mean(axis=0, dtype=np.float64)[..., None].astype(np.float32)
+    for name, view in zip(("left", "right"), planes, strict=True):
+        np.save(tmp_path / f"{name}.npy", np.packbits(view, axis=2, bitorder="little"))
+    views = tmp_path / "left.npy", tmp_path / "right.npy"
+    of_planes = *FAST, "--kind", "bit-planes"
+
+    np.testing.assert_array_equal(read_recording(views[0], "bit-planes", bit_order="little").image, shares)
+    for command, more in (("match", ()), ("burst", ("--group", 16)), ("video", ("--group", 16, "--fuse", 2))):
+        succeed(command, *views, "-o", tmp_path / command, *of_planes, "--bit-order", "little", *more)
+    for command in ("match", "burst"):
+        np.testing.assert_array_equal(scotopic.Match.load(tmp_path / command).left_image, shares)
+    film = np.load(tmp_path / "video/frames/000000.npz")["disparity"]
+    np.testing.assert_allclose(film, scotopic.Match.load(tmp_path / "burst").disparity)  # of the same frame
+
+    for command in ("match", "burst", "video"):
+        told = error_line(run(command, *views, "-o", tmp_path / "new", *of_planes, "--bit-order", "middle"))
+        assert "must be 'big' or 'little', not 'middle'" in told
+        of_counts = *FAST, "--kind", "counts", "--white", 1, "--bit-order", "big"
+        told = error_line(run(command, *views, "-o", tmp_path / "new", *of_counts))
+        assert "--bit-order is for bit planes" in told

@@ -9,7 +9,9 @@ import pytest
 import tifffile
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.io.frames import open_pairs
+from scotopic.io.frames import open_frames, open_pairs
+from scotopic.io.stacks import read_stack
+from scotopic.sensor import merge_burst, read_recording
 from scotopic.sensor.stacks import open_stream
 
 RANDOM = np.random.default_rng(0)
@@ -103,5 +105,24 @@ def test_a_group_of_pictures_is_refused_and_a_bad_plane_is_named(tmp_path: Path)
     counts[2, 0, 0] = -1
     frames = open_stream(saved(tmp_path / "c.npy", counts), "counts", white=2.0)
 
-    with pytest.raises(InputError, match=r"frame 2 of .*c\.npy.*negative"):
+    with pytest.raises(InputError, match=r"Frame 2 of .*c\.npy.*negative"):
         list(frames.read(0))
+
+
+def test_values_that_cannot_be_used_are_refused_in_a_sentence_about_their_frame(tmp_path: Path) -> None:
+    frames = np.full((2, 8, 12), 300, np.float32)
+    tifffile.imwrite(tmp_path / "x.tif", frames, photometric="minisblack")
+    (tmp_path / "folder").mkdir()
+    tifffile.imwrite(tmp_path / "folder" / "0.tif", frames[0])
+    stack, folder, image = (str(tmp_path / name) for name in ("x.tif", "folder", "folder/0.tif"))
+    readers = {
+        f"Frame 0 of {stack!r} has floats": lambda: next(open_frames(Path(stack)).read(0)),
+        f"Frame 0: {image!r} has floats": lambda: next(open_frames(Path(folder)).read(0)),
+        f"Frame 0 of {stack!r} has floats from 300": lambda: next(read_stack(Path(stack))),
+        f"{image!r} has floats": lambda: read_recording(image),
+        "Frame 0 has floats": lambda: merge_burst(frames),
+    }
+    for words, read in readers.items():
+        with pytest.raises(InputError) as raised:
+            read()
+        assert str(raised.value).startswith(words)

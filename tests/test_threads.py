@@ -79,7 +79,7 @@ def test_a_process_that_was_forked_has_threads_of_its_own() -> None:
 
     child = multiprocessing.get_context("fork").Process(target=ask)
     child.start()
-    child.join(60)
+    child.join(120)
 
     assert child.exitcode == 0
     assert answers.get() == 100

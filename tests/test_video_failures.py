@@ -203,7 +203,7 @@ def test_a_link_that_leads_nowhere_is_a_missing_frame_and_not_none(copied: Path,
 
     message = fail(copied / "left", copied / "right", "-o", tmp_path / "out")
 
-    assert re.search(r"frame 1.*left/f9\.png.*No such file", message)
+    assert re.search(r"Frame 1.*left/f9\.png.*No such file", message)
 
 
 def test_given_levels_are_for_frames_of_one_type(copied: Path, tmp_path: Path) -> None:

@@ -191,6 +191,24 @@ def test_an_early_end_leaves_the_trajectory_of_the_frames_before(source: Path, t
     assert np.loadtxt(tmp_path / "out/trajectory.txt").shape == (2, 12)
 
 
+def test_a_stalled_camera_is_in_the_report_and_the_user_is_told(tmp_path: Path) -> None:
+    pairs = noisy_frames(2)
+    write_frames(tmp_path, [pairs[0], pairs[0], pairs[0], pairs[1]])
+    options = "--fuse", 4, "--calib", tmp_path / "calib.txt"
+
+    said = succeed(tmp_path, tmp_path / "out", *options)
+    quiet = succeed(tmp_path, tmp_path / "quiet", *options, "--quiet")
+
+    assert said.count("warning: Pair 1 has both views of the pair before again") == 1
+    assert quiet == ""
+    report = report_of(tmp_path / "out")
+    assert (report["fusion"]["repeated"], report["fusion"]["restarts"]) == ([1, 2], [])
+    assert [frame["mean_frames"] for frame in report["frames"][:3]] == [1, 1, 1]
+    assert report["frames"][3]["mean_frames"] <= 2
+    first, again = (read_npz(tmp_path / f"out/frames/00000{number}.npz")["disparity"] for number in (0, 2))
+    np.testing.assert_array_equal(again, first)
+
+
 def test_bit_planes_are_frames_of_a_video(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     views = [render_moved(0), render_moved(1)]

@@ -12,7 +12,7 @@ import numpy as np
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
 from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
-from scotopic.errors import DarkImageWarning, PairWarning
+from scotopic.errors import DarkImageWarning, PairWarning, lists_parameters
 from scotopic.fusion.stream import restore_colors
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_pairs, take_image
 from scotopic.io import image_title
@@ -23,7 +23,7 @@ from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, Share, silent, unheard
 from scotopic.result import Match
-from scotopic.settings import JunctionSettings, Settings, make_settings
+from scotopic.settings import JunctionSettings, Settings, settings_for
 from scotopic.stages.consistency import Reason
 from scotopic.stages.junctions.fit import Junctions, check_fields, fit_fields
 
@@ -53,6 +53,7 @@ def match(
 def match(
     left: Image, right: Image, preset: str | Settings = ..., device: str = ..., *, layout: Literal["BCHW"], **rest: Any
 ) -> list[Match]: ...
+@lists_parameters
 def match(
     left: Image,
     right: Image,
@@ -128,7 +129,7 @@ def match(
     >>> result.disparity.shape
     (96, 192)
     """
-    settings = make_settings(preset, **overrides)
+    settings = settings_for("match", preset, overrides)
     if fill is not None:
         from scotopic.stages.completion import check_fill  # few need it, so it is not imported with the package
 

@@ -36,12 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.api import match
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, SettingsError, lists_parameters
 from scotopic.inputs import check_pair
 from scotopic.io import as_image
 from scotopic.io.masks import pixel_mask, with_mask
 from scotopic.result import Match
-from scotopic.settings import PRESETS, JunctionMatchingSettings, make_settings
+from scotopic.settings import PRESETS, JunctionMatchingSettings, make_settings, settings_for
 
 #: Disparities are stored in sixteenths of a pixel.
 DISP_SHIFT, DISP_SCALE = 4, 16
@@ -86,6 +86,7 @@ class StereoScotopic:
         self._match: Match | None = None
 
     @classmethod
+    @lists_parameters
     def create(
         cls,
         minDisparity: int = 0,
@@ -122,7 +123,7 @@ class StereoScotopic:
         own = {"min_disparity", "max_disparity"} & settings.keys()
         if own:
             raise SettingsError(f"{min(own)!r} is set by minDisparity and numDisparities here. Use these instead.")
-        make_settings(preset, **settings)  # so that a mistake is reported here, not at the first pair
+        settings_for("StereoScotopic.create", preset, settings)  # so that a mistake is reported at once
         matcher = cls()
         matcher._preset, matcher._device, matcher._settings = preset, device, dict(settings)
         matcher._set(**parameters)

@@ -4,8 +4,12 @@ Its message says in a sentence or two what is wrong with which input, and what t
 that message and exits with code 2.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
+from inspect import signature
+from typing import Any, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ScotopicError(Exception):
@@ -17,7 +21,7 @@ class InputError(ScotopicError):
 
 
 class PairWarning(UserWarning):
-    """A pair looks wrong (the same image twice, swapped, not rectified), though it can be matched."""
+    """A pair looks wrong (the same image twice, swapped, not rectified, recorded before), though it can be matched."""
 
 
 class SettingsError(ScotopicError):
@@ -37,6 +41,18 @@ class OutputError(ScotopicError):
 
 
 _NEAR = 0.6  # share of equal letters from which on two names may be meant to be the same
+
+
+#: The parameters of public functions that take settings by name as well, by the names of the functions.
+PARAMETERS: dict[str, tuple[str, ...]] = {}
+
+
+def lists_parameters(function: _Function) -> _Function:
+    """Enter the parameters of a function into :data:`PARAMETERS`, so that errors about others can name them."""
+    found = signature(function).parameters.values()
+    names = (each.name for each in found if each.kind is not each.VAR_KEYWORD)
+    PARAMETERS[function.__qualname__] = tuple(name for name in names if name not in ("self", "cls"))
+    return function
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

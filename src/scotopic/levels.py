@@ -3,22 +3,38 @@
 A camera of 12 bits often stores its values in files of 16, and few photons fill little of any range. The methods take 0
 for black and 1 for white, so such a pair would look all black to them. Here white is lowered, in steps of a factor of
 two as bits are, until at least half of the range is used. So a pair in which some pixels are brighter than half of the
-format's white stays as it is, and a dark one that is multiplied by a power of two gives the same images. Black is
-raised only where all data lie close together far above 0: on a pedestal.
+format's white stays as it is, and a dark one that is multiplied by a power of two gives the same images.
+
+Cameras add a pedestal to their values, so that noise below black is not lost: 64 of 1023, 240 of 4095. In a dark pair
+it can be most of a value. A bright scene of low contrast, such as fog or snow, has no dark values either. Their noise
+tells them apart: that of photons has a variance that grows with the light, ``v = g (I - black) + r``, so it would be 0
+at a brightness of ``I0 = black - r / g``. Of fog that is 0 or less; of a pedestal it is near the lowest values. Black
+is raised if ``I0`` is found to be there. Where noise is too weak or not white, as after a denoiser, it cannot tell:
+black stays, and the user is asked. Only if all data lie within an eighth of their highest value, black is raised
+whatever the reason, since else hardly any of the range would be used.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.backends.device import is_tensor
+from scotopic.backends.device import is_tensor, to_numpy
 from scotopic.errors import SettingsError
 
 _HOT_SHARE = 1e-5  # of the values: so many, and one more, may be brighter or darker, as hot and dead pixels are
 _PEDESTAL = 8.0  # black is raised if the data span less than this fraction of their highest value
+_LIFTED = 0.2  # of the highest value: if the lowest is above this, there may be a pedestal
+_PATCH = 8  # px along the sides of the patches in which noise is measured
+_ENOUGH_PATCHES = 100  # to measure noise by brightness
+_MOST_ROWS = 100  # of patches; more say nothing new
+_WHITE = 0.4  # of the variance: what halving may leave of it. Of white noise it is a quarter, of texture more than half
+_CERTAIN = 4.0  # standard errors
+_NEAR = 0.85  # of the lowest value: noise that vanishes above this says that there is a pedestal
+_FEW_PHOTONS = 1000  # with more, pixels of unequal gain have noise that grows faster than that of photons
 _LITTLE = 0.1  # of the range: using less is worth a warning
 
 
@@ -32,11 +48,14 @@ class Levels:
         The levels.
     used
         Share of the format's range that the data use; 1 if it is not known, but is more than a tenth.
+    lifted
+        The lowest value, if it is far above 0 and it cannot be told whether that is a pedestal; else 0.
     """
 
     black: float = 0.0
     white: float = 1.0
     used: float = 1.0
+    lifted: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.black) and math.isfinite(self.white) and self.black < self.white):
@@ -67,14 +86,20 @@ class Levels:
 
     @property
     def warning(self) -> str | None:
-        """What to tell the user if little of the range is used, or ``None``."""
-        if self.used >= _LITTLE:
-            return None
-        return (
-            f"The images use {100 * self.used:.2g} % of the range of their format, so they were matched with black at "
-            f"{self.black:.4g} and white at {self.white:.4g} of it. Give the camera's own levels (black and white, or "
-            "bits) if you know them."
-        )
+        """What to tell the user if little of the range is used, or there may be a pedestal, or ``None``."""
+        told = []
+        if self.used < _LITTLE:
+            told.append(
+                f"The images use {100 * self.used:.2g} % of the range of their format, so they were matched with black "
+                f"at {self.black:.4g} and white at {self.white:.4g} of it. Give the camera's own levels (black and "
+                "white, or bits) if you know them."
+            )
+        if self.lifted:
+            told.append(
+                f"No value is below {self.lifted:.4g} of full scale, and their noise does not tell whether that is the "
+                "camera's black level or the scene. Give black (--black) if the camera adds a pedestal."
+            )
+        return " ".join(told) or None
 
     def as_dict(self) -> dict[str, float]:
         """Return the levels for ``report.json``."""
@@ -107,12 +132,18 @@ def find_levels(*images: Any) -> Levels:
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     if not high > max(low, 0.0):  # of one value, or all below black: there is nothing to scale
         return Levels()
-    black = low if low > 0 and (high - low) * _PEDESTAL < high else 0.0
+    black, lifted = 0.0, 0.0
+    if low > 0 and (high - low) * _PEDESTAL < high:
+        black = low
+    elif low > _LIFTED * high:
+        found = _find_pedestal(images, low)
+        black = found or 0.0
+        lifted = low if found is None and high <= 0.5 else 0.0  # a pedestal is a small part of the camera's range
     used = min(high - max(low, 0.0), 1.0)
     if black == 0 and high > 0.5:
         return Levels(used=used)
     mantissa, exponent = math.frexp(high - black)
-    return Levels(black, black + math.ldexp(1.0, exponent if mantissa > 0.5 else exponent - 1), used)
+    return Levels(black, black + math.ldexp(1.0, exponent if mantissa > 0.5 else exponent - 1), used, lifted)
 
 
 def given_levels(black: float | None, white: float | None, bits: int | None, dtype: np.dtype[Any]) -> Levels | None:
@@ -160,7 +191,7 @@ def warn_of_given_levels(*images: Any) -> str | None:
 def _is_in_range(image: Any) -> bool:
     """Whether an image is both darker and brighter than could be scaled, which is quick to say of most."""
     most = _left_out(image)
-    return int((image > 0.5).sum()) > most and int((image < 0.5 - _LITTLE).sum()) > most
+    return int((image > 0.5).sum()) > most and int((image < _LIFTED * 0.5).sum()) > most
 
 
 def _left_out(image: Any) -> int:
@@ -176,3 +207,61 @@ def _ends(image: Any) -> tuple[float, float]:
         return float(values.topk(rest + 1, largest=False)[0][-1]), float(values.topk(rest + 1)[0][-1])
     split = np.partition(values, (rest, values.size - 1 - rest))
     return float(split[rest]), float(split[values.size - 1 - rest])
+
+
+def _find_pedestal(images: Sequence[Any], low: float) -> float | None:
+    """Return the black level that noise tells of: near the lowest value, or 0; ``None`` if noise cannot tell."""
+    measured = [_measure_noise(np.asarray(image)) for image in to_numpy(*images)]
+    means, fine, coarse = (np.concatenate(each) for each in zip(*measured, strict=True))
+    if means.size < _ENOUGH_PATCHES:
+        return None
+    order, quarter = np.argsort(means), means.size // 4
+    dark, bright = order[:quarter], order[-quarter:]
+    # Medians, because some patches have edges.
+    (dark_noise, bright_noise), (dark_error, bright_error) = zip(*map(_median, (fine[dark], fine[bright])), strict=True)
+    rise = bright_noise - dark_noise
+    if rise <= _CERTAIN * math.hypot(dark_error, bright_error) or np.median(coarse[bright]) > _WHITE * bright_noise:
+        return None
+    darker, step = float(means[dark].mean()), float(means[bright].mean() - means[dark].mean())
+    without_noise = darker - step * dark_noise / rise
+    # By the error of the ratio of the two.
+    error = step / rise**2 * math.hypot(bright_noise * dark_error, dark_noise * bright_error)
+    photons = (float(means[bright].mean()) - without_noise) * step / rise
+    if without_noise - _CERTAIN * error > _NEAR * low and photons < _FEW_PHOTONS:
+        return float(max(low, min(without_noise, darker)))
+    return 0.0 if without_noise + _CERTAIN * error < 0.5 * low else None
+
+
+def _median(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the median and its standard error."""
+    return float(np.median(values)), 1.25 * float(values.std()) / math.sqrt(values.size)
+
+
+def _measure_noise(image: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and variance of the noise of patches, and the variance again at half size.
+
+    Noise is what is left of 2 x 2 pixels without their mean and gradient: ``(a - b - c + d) / 2``.
+    """
+    rows, columns = image.shape[0] // _PATCH, image.shape[1] // _PATCH
+    step = -(-rows // _MOST_ROWS) if rows else 1
+    bands = image[: rows * _PATCH, : columns * _PATCH].reshape(rows, _PATCH, columns * _PATCH, -1)[::step]
+    values = bands.reshape(-1, columns * _PATCH, bands.shape[-1]).astype(np.float64)
+    halved, details = _halve(values)
+    quartered, coarse = _halve(halved)
+    return (
+        _patch_means(quartered, _PATCH // 4),
+        _patch_means(details**2, _PATCH // 2),
+        _patch_means(coarse**2, _PATCH // 4),
+    )
+
+
+def _halve(image: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return an image at half size, and the diagonal details that it has lost, with the variance of white noise."""
+    a, b, c, d = image[::2, ::2], image[::2, 1::2], image[1::2, ::2], image[1::2, 1::2]
+    return (a + b + c + d) / 4, (a - b - c + d) / 2
+
+
+def _patch_means(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    height, width, channels = values.shape
+    parts = values.reshape(height // side, side, width // side, side, channels)
+    return np.asarray(parts.mean(axis=(1, 3)).ravel())

@@ -92,7 +92,7 @@ class Match:
     frames
         How many pairs the light of each left pixel comes from, a float: 0 where a pair shows nothing, 1 after a cut.
     fused_left, fused_right
-        The images that were matched, as recorded values, ``(H, W, C)``.
+        The images that were matched, as recorded values in the exposure of the brightest frame, ``(H, W, C)``.
     burst_poses
         Of a burst: ``(N, 4, 4)``, takes points of each frame's left camera to the reference's, in the unit of the pose;
         NaN for frames that were not used. ``None`` of anything else.

@@ -18,7 +18,7 @@ import warnings
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Self
 
-from scotopic.errors import SettingsError, did_you_mean, nearest_names
+from scotopic.errors import PARAMETERS, SettingsError, did_you_mean, nearest_names
 
 
 def setting(
@@ -446,16 +446,25 @@ def make_settings(preset: str | Settings = "best", /, **overrides: Any) -> Setti
     >>> make_settings("paper", max_disparity=64).matching.max_disparity
     64
     """
+    return replace_by_name(_find_preset(preset), overrides)
+
+
+def settings_for(function: str, preset: str | Settings, overrides: dict[str, Any]) -> Settings:
+    """As :func:`make_settings`, for a function whose own parameters (:data:`PARAMETERS`) may have been meant."""
+    return replace_by_name(_find_preset(preset), overrides, function)
+
+
+def _find_preset(preset: str | Settings) -> Settings:
     if isinstance(preset, Settings):
-        return replace_by_name(preset, overrides)
+        return preset
     if not isinstance(preset, str) or preset not in PRESETS:
         hint = did_you_mean(str(preset), PRESETS)
         raise SettingsError(f"There is no preset {preset!r}.{hint} Choose one of {', '.join(PRESETS)}.")
-    return replace_by_name(PRESETS[preset], overrides)
+    return PRESETS[preset]
 
 
-def replace_by_name(settings: Settings, overrides: dict[str, Any]) -> Settings:
-    """Return settings with some of them replaced by name; the arguments are checked."""
+def replace_by_name(settings: Settings, overrides: dict[str, Any], function: str | None = None) -> Settings:
+    """Return settings with some of them replaced by name, as a `function` was given them; they are checked."""
     homes = part_of_settings(settings)
     changes: dict[str, dict[str, Any]] = {}
     for given, value in overrides.items():
@@ -466,7 +475,7 @@ def replace_by_name(settings: Settings, overrides: dict[str, Any]) -> Settings:
             warnings.warn(f"The setting {name} is gone, and has no effect.", DeprecationWarning, stacklevel=4)
             continue
         if name not in homes:
-            raise SettingsError(_unknown(name, settings))
+            raise SettingsError(_unknown(name, settings, function))
         part = getattr(settings, homes[name])
         kind = next(each.type for each in fields(part) if each.name == name)
         changes.setdefault(homes[name], {})[name] = _convert(name, value, str(kind))
@@ -474,8 +483,8 @@ def replace_by_name(settings: Settings, overrides: dict[str, Any]) -> Settings:
     return dataclasses.replace(settings, **parts)
 
 
-def _unknown(name: str, settings: Settings) -> str:
-    """Return what to say of a setting that these settings do not have."""
+def _unknown(name: str, settings: Settings, function: str | None = None) -> str:
+    """Return what to say of a setting that these settings do not have, given to a function if there is one."""
     own = part_of_settings(settings)
     owners: dict[str, list[str]] = {}
     for preset, base in PRESETS.items():
@@ -484,9 +493,12 @@ def _unknown(name: str, settings: Settings) -> str:
     if name in owners:
         belongs = f"It belongs to {' and '.join(owners[name])}."
         return f"The preset {settings.preset!r} does not use the setting {name!r}. {belongs}"
+    others = [each for each, names in PARAMETERS.items() if name in names] if function else []
+    if others:
+        return f"{function} does not take {name!r}, a parameter of {' and '.join(others)}. Leave it out."
     near = [
-        repr(each) if each in own else f"{each!r} of {' and '.join(owners[each])}"
-        for each in nearest_names(name, [*own, *owners])
+        f"{each!r} of {' and '.join(owners[each])}" if each in owners and each not in own else repr(each)
+        for each in nearest_names(name, dict.fromkeys([*own, *owners, *PARAMETERS.get(function or "", ())]))
     ]
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     known = ", ".join(sorted(public_settings(settings)))

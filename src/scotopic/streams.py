@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from scotopic.api import Pair, find_pair_levels, warn_about_pair
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError, lists_parameters
 from scotopic.fusion.burst import Burst
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import (
@@ -31,7 +32,17 @@ from scotopic.fusion.stream import (
     restore_colors,
     valid_pixels,
 )
-from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_pairs, take_image, take_two
+from scotopic.inputs import (
+    Image,
+    Layout,
+    check_pair,
+    check_size,
+    is_constant,
+    is_equal,
+    split_pairs,
+    take_image,
+    take_two,
+)
 from scotopic.io.masks import Mask, pixel_mask
 from scotopic.kernel_cache import guard_kernel_cache
 from scotopic.levels import Levels
@@ -39,7 +50,7 @@ from scotopic.pipelines import run_pipeline
 from scotopic.pipelines.memory import fit_to_memory
 from scotopic.progress import Progress, silent
 from scotopic.result import Match
-from scotopic.settings import EvidenceMatchingSettings, Settings, make_settings
+from scotopic.settings import EvidenceMatchingSettings, Settings, settings_for
 from scotopic.stages.consistency import Reason
 
 if TYPE_CHECKING:
@@ -48,6 +59,7 @@ if TYPE_CHECKING:
 _Prepared = tuple[list[Any], tuple[Mask | None, Mask | None]]  # two images, and which of their pixels are masked
 
 
+@lists_parameters
 def match_burst(
     left: Sequence[Image],
     right: Sequence[Image],
@@ -56,6 +68,7 @@ def match_burst(
     *,
     reference: int = 0,
     calibration: Calibration | None = None,
+    normalize: bool = True,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Match:
@@ -67,7 +80,7 @@ def match_burst(
     ----------
     left, right
         The frames of both views, as :func:`scotopic.match` takes images; 2 to 256 of one size.
-    preset, device, progress, **overrides
+    preset, device, normalize, progress, **overrides
         As for :func:`scotopic.match`. Progress is reported for each match; there are about ``log2`` of the number of
         frames.
     reference
@@ -89,9 +102,8 @@ def match_burst(
     >>> float(result.frames.max())
     4.0
     """
-    answers = refine_burst(
-        left, right, preset, device, reference=reference, calibration=calibration, progress=progress, **overrides
-    )
+    how: dict[str, Any] = {"reference": reference, "calibration": calibration, "normalize": normalize}
+    answers = refine_burst(left, right, preset, device, **how, progress=progress, **overrides)
     return deque(answers, maxlen=1).pop()  # only the last is kept
 
 
@@ -103,6 +115,7 @@ def refine_burst(
     *,
     reference: int = 0,
     calibration: Calibration | None = None,
+    normalize: bool = True,
     progress: Progress = silent,
     **overrides: Any,
 ) -> Generator[Match, None, None]:
@@ -122,10 +135,12 @@ def refine_burst(
     if not -len(left) <= reference < len(left):
         raise InputError(f"The burst has {len(left)} frames, so there is no frame {reference} to be the reference.")
     check_fuse(len(left))
-    matcher = Matcher(preset, device=device, fuse=len(left), calibration=calibration, **overrides)
+    settings = settings_for("match_burst", preset, overrides)
+    matcher = Matcher(settings, device=device, normalize=normalize, fuse=len(left), calibration=calibration)
     yield from matcher.refine(list(zip(left, right, strict=True)), reference % len(left), progress)
 
 
+@lists_parameters
 class Matcher:
     """Matches a stream of pairs of one size: a camera, a video, a folder of frames.
 
@@ -179,7 +194,7 @@ class Matcher:
     ) -> None:
         self.device = resolve_device(device)
         self._normalize, self._check = normalize, check
-        self.settings = make_settings(preset, **overrides)
+        self.settings = settings_for("Matcher", preset, overrides)
         self.fuse = None if fuse is None else check_fuse(fuse)
         if not isinstance(calibration, Calibration | None):
             raise SettingsError(
@@ -198,6 +213,7 @@ class Matcher:
         self.shape = shape
         self.settings = replace(self.settings, matching=self.settings.matching.for_width(shape[1]))
 
+    @lists_parameters
     def run(self, pairs: Iterable[Any], layout: Layout = "HWC") -> Generator[Match, None, None]:
         """Yield the match of each pair, in order. With `fuse` a stream goes on where the last run has ended.
 
@@ -262,6 +278,7 @@ class Matcher:
             raise InputError(f"Frame {reference} shows nothing, so it cannot be the reference. Choose another.")
         levels, (backend, run) = self._find_levels(recorded), self._fused_runner(progress)
         usable = [None if any(is_constant(image) for image in pair) else pair for pair in taken]
+        _leave_out_repeats(usable, reference)
         placed = [
             None if pair is None else tuple(backend.asarray(levels.apply(image)) for image in pair) for pair in usable
         ]
@@ -282,6 +299,14 @@ class Matcher:
     def camera(self) -> StereoCamera | None:
         """The cameras that a fused stream is seen by: the calibration's, or assumed; ``None`` before the first pair."""
         return None if self.shape is None else camera_for(self.calibration, self.shape)
+
+    @property
+    def repeated(self) -> tuple[int, ...]:
+        """Numbers of the pairs of a fused stream, from 0 on, of which a view was that of the pair before: no new light.
+
+        A camera that has stalled sends such pairs. There is a :class:`~scotopic.errors.PairWarning` of each stall.
+        """
+        return () if self._stream is None else tuple(self._stream.repeated)
 
     def _find_levels(self, images: Sequence[Any]) -> Levels:
         return find_pair_levels(images) if self._normalize else Levels()
@@ -383,6 +408,28 @@ class _CpuRunner:
 
     def end(self, images: list[Any]) -> Match:
         return run_pipeline("cpu", images, self._settings)
+
+
+def _leave_out_repeats(pairs: list[list[Any] | None], reference: int) -> None:
+    """Put ``None`` for the frames of a burst that repeat a view of another one, with a warning; the reference stays."""
+    kept, repeated = list[list[Any]](), list[int]()
+    for number in sorted(range(len(pairs)), key=lambda each: each != reference):
+        pair = pairs[number]
+        if pair is None:
+            continue
+        if any(is_equal(one, other) for earlier in kept for one, other in zip(earlier, pair, strict=True)):
+            pairs[number] = None
+            repeated.append(number)
+        else:
+            kept.append(pair)
+    if repeated:
+        shown = ", ".join(map(str, repeated[:10])) + (", ..." if len(repeated) > 10 else "")
+        warnings.warn(
+            f"{len(repeated)} of {len(pairs)} frames ({shown}) repeat others in every pixel, which noise never does. "
+            "They add no light and are left out. Check whether the camera has stalled.",
+            PairWarning,
+            stacklevel=4,
+        )
 
 
 def _in_layout(pairs: Iterable[Any], layout: Layout) -> Iterable[Any]:

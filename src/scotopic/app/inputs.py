@@ -120,9 +120,9 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
     try:
         _check_size(file, limits)
         pixels = read_image(file, max_pixels=limits.pixels)  # as recorded, which takes a quarter of the memory
-        as_image(pixels, title)  # refuses values that cannot be matched
+        as_image(pixels, "", title=title)  # refuses values that cannot be matched
     except InputError as error:
-        text = str(error).replace(str(file.parent) + os.sep, "").replace(f"{title} image", title)
+        text = str(error).replace(str(file.parent) + os.sep, "")
         text = text if text.startswith(title) else f"{side} image {text}"
         raise InputError(f"The {text}") from error
     finally:

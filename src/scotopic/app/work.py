@@ -124,7 +124,8 @@ def _fuse(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Itera
         assert found.frames is not None
         assert found.burst_poses is not None
         left_out = [int(frame) for frame in np.flatnonzero(np.isnan(found.burst_poses[: fused.frames, 0, 0]))]
-        told = (f"{len(left_out)} of {fused.frames} frames do not show this scene; left out.",) if left_out else ()
+        why = f"{len(left_out)} of {fused.frames} frames do not show this scene, or repeat others; left out."
+        told = (why,) if left_out else ()
         clip = {
             "frames": total,
             "fused": fused.frames,

@@ -54,6 +54,7 @@ def burst(
     bits: options.Bits = None,
     width: options.PlaneWidth = None,
     height: options.PlaneHeight = None,
+    bit_order: options.BitOrder = None,
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006
     overwrite: options.Overwrite = False,
@@ -69,7 +70,9 @@ def burst(
     calib = calib or find_calibration(left, right, quiet)
     check_options(calib, {"--ply": ply, "--rectify": rectify_first, "--unit": unit is not None})
     resolve_device(device)
-    taken = stream.Taken(start, count, shortest, kind, group, white, black, bits, width, height, unit, rectify_first)
+    taken = stream.Taken(
+        start, count, shortest, kind, group, white, black, bits, width, height, bit_order, unit, rectify_first
+    )
     files = [*BURST_FILES, *(DEPTH_FILES if calib else ()), *([POINTS_FILE] if ply else ())]
     inputs = [left, right, *calib]
     with (

@@ -215,7 +215,7 @@ class _Results:
             "seconds": sum(match.timings.values()),
         }
         if self._fused is not None:
-            record |= self._fused.add(number, match)
+            record |= self._fused.add(number, match, self.count in self._matcher.repeated)
         saving = self._savers.submit(self._kinds.write, self.place / FRAMES, number, match, self._views.cameras)
         self._pending.append((record, saving))
         self._wait_for_savers(2 * _SAVERS)

@@ -17,6 +17,8 @@ from scotopic.result import Match
 TRAJECTORY_FILES = ("trajectory.txt", "trajectory_tum.txt")
 MAP_FILE = "map.ply"
 
+_OTHER_EXPOSURE = 1.5  # a change of the mean brightness from which on colors get other levels
+
 
 class FusedResults:
     """Collects the poses of a fused stream and what became of each pair; with `scene_map` also all points."""
@@ -28,21 +30,24 @@ class FusedResults:
         self._placed: list[tuple[int, NDArray[np.float64]]] = []  # frames that were found, by number
         self._skipped: list[int] = []
         self._restarts: list[int] = []
+        self._repeated: list[int] = []
         self._unknown: list[int] = []  # frames of which it is not known how they lie to the first
 
-    def add(self, number: int, match: Match) -> dict[str, Any]:
-        """Take in the match of a frame; return what the report says of it."""
+    def add(self, number: int, match: Match, is_repeated: bool) -> dict[str, Any]:
+        """Take in the match of a frame, which may be no new light; return what the report says of it."""
         assert match.frames is not None
         assert match.pose is not None
         assert match.pose_covariance is not None
         most, is_known = float(match.frames.max()), bool(np.isfinite(match.pose_covariance).all())
-        if most == 0:
+        if is_repeated:
+            self._repeated.append(number)
+        elif most == 0:
             self._skipped.append(number)
         elif most == 1 and len(self._skipped) < len(self._poses):
             self._restarts.append(number)
         if not is_known:
             self._unknown.append(number)
-        elif self._map is not None:
+        elif self._map is not None and not is_repeated:
             self._map.add(match)
         self._poses.append(match.pose)
         if is_known and most > 0:
@@ -64,6 +69,7 @@ class FusedResults:
             "camera_assumed": self._calibration is None,
             "restarts": self._restarts,
             "skipped": self._skipped,
+            "repeated": self._repeated,
             "pose_unknown": self._unknown,
             "map": None if self._map is None else self._map.report(),
         }
@@ -79,7 +85,7 @@ class SceneMap:
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
         self._voxels: VoxelMap | None = None
-        self._levels: Levels | None = None
+        self._levels, self._brightness = Levels(), 0.0
 
     def add(self, match: Match) -> None:
         """Add the points of a match whose pose is known."""
@@ -88,8 +94,11 @@ class SceneMap:
         assert match.pose is not None
         assert match.frames is not None
         assert match.fused_left is not None
-        if self._levels is None:  # for all: levels of their own would flicker
-            self._levels = find_levels(match.left_image, match.right_image)
+        assert match.fused_right is not None
+        brightness = max(float(match.fused_left.mean()), 1e-9)
+        # For all of one exposure: levels of their own would flicker.
+        if not 1 / _OTHER_EXPOSURE < self._brightness / brightness < _OTHER_EXPOSURE:
+            self._levels, self._brightness = find_levels(match.fused_left, match.fused_right), brightness
         # The clouds of single pairs show the denoised colors; here the light of many frames has done that.
         cloud = point_cloud(match, self._calibration, self._levels.apply_clipped(match.fused_left))
         depth = depth_from_disparity(match.disparity, self._calibration)

@@ -75,6 +75,7 @@ def match(
     bits: options.Bits = None,
     width: options.PlaneWidth = None,
     height: options.PlaneHeight = None,
+    bit_order: options.BitOrder = None,
     hot_pixels: options.HotPixels = [],  # noqa: B006
     device: options.Device = "auto",
     assignments: options.Assignments = [],  # noqa: B006
@@ -111,8 +112,10 @@ def match(
         for path, side, hot_file in ((left, "left", hot[0]), (right, "right", hot[1])):
             response = "srgb" if linearize else None
             try:
-                how: dict[str, Any] = {"black": black, "white": white, "bits": bits, "width": width, "height": height}
-                read = read_recording(path, kind, response=response, color=mosaic, hot_pixels=hot_file, **how)
+                levels: dict[str, Any] = {"black": black, "white": white, "bits": bits}
+                planes: dict[str, Any] = {"width": width, "height": height, "bit_order": bit_order}
+                how = {"response": response, "color": mosaic, "hot_pixels": hot_file, **levels, **planes}
+                read = read_recording(path, kind, **how)
                 recordings.append(read)
             except InputError as error:
                 named = "" if str(error).startswith(repr(str(path))) else ":"  # else of its hot pixels, or a sentence

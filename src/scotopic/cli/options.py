@@ -75,6 +75,10 @@ PlaneWidth = Annotated[
 PlaneHeight = Annotated[
     int | None, typer.Option("--height", min=1, help="Height of bit planes in px; .bin files need it, and the width.")
 ]
+BitOrder = Annotated[
+    str | None,
+    typer.Option(help="Of packed bit planes: big, the leftmost pixel in the highest bit (default), or little."),
+]
 HotPixels = Annotated[
     list[Path],
     typer.Option(

@@ -56,6 +56,7 @@ class Taken:
     bits: int | None = None
     width: int | None = None
     height: int | None = None
+    bit_order: str | None = None
     unit: str | None = None
     rectify: bool = False
 
@@ -73,6 +74,7 @@ class Taken:
             group=self.group,
             width=self.width,
             height=self.height,
+            bit_order=self.bit_order,
         )
         part = {"start": self.start, "count": self.count, "shortest": self.shortest}
         with open_pairs(left, right, open_view=open_view, **part) as pairs:  # type: ignore[arg-type]

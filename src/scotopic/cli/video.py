@@ -62,6 +62,7 @@ def video(
     bits: options.Bits = None,
     width: options.PlaneWidth = None,
     height: options.PlaneHeight = None,
+    bit_order: options.BitOrder = None,
     batch: Annotated[
         Path | None,
         typer.Option(metavar="CSV", help="Match many clips: a list with columns left, right, out and perhaps calib."),
@@ -85,7 +86,9 @@ def video(
         raise SettingsError(f"--maps {maps} is unknown. Choose one of {', '.join(MAP_KINDS)}.")
     how = ClipOptions(
         settings=options.read_settings(preset, assignments, max_disparity=max_disparity, min_disparity=min_disparity),
-        taken=stream.Taken(start, count, shortest, kind, group, white, black, bits, width, height, unit, rectify_first),
+        taken=stream.Taken(
+            start, count, shortest, kind, group, white, black, bits, width, height, bit_order, unit, rectify_first
+        ),
         kinds=FrameFiles(maps, png, ply and fuse is None),
         fuse=fuse,
         scene_map=ply and fuse is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic
@@ -12,7 +13,7 @@ from scotopic.arrays import Array
 from scotopic.backends.device import is_on_gpu, to_numpy
 from scotopic.backends.protocol import Backend
 from scotopic.depth import Calibration
-from scotopic.errors import SettingsError
+from scotopic.errors import PairWarning, SettingsError
 from scotopic.fusion.geometry import Matrix, StereoCamera
 from scotopic.fusion.tracker import FusedPair, Tracker
 from scotopic.inputs import is_constant
@@ -26,6 +27,12 @@ MOST = 256  #: frames that can be fused; each is kept
 
 #: Matches two images; the second list is the light that each of their pixels rests on.
 MatchFused = Callable[[list[Any], list[Any]], Match]
+
+#: What to tell the user of a camera that has stalled.
+REPEATED = (
+    "Pair {number} has {which} of the pair before again, equal in every pixel, which noise never is. It adds no light. "
+    "Check whether the camera has stalled."
+)
 
 Masks = tuple[Mask | None, Mask | None]  #: which pixels of both views are masked, if any
 
@@ -45,6 +52,11 @@ class FusedStream(Generic[Array]):
         Pairs to fuse, the present one included.
     calibration
         Of the rectified images; ``None`` assumes a focal length equal to the width and a centered axis.
+
+    Attributes
+    ----------
+    repeated
+        Numbers of the pairs, from 0 on, of which a view is that of the pair before.
     """
 
     def __init__(
@@ -61,7 +73,10 @@ class FusedStream(Generic[Array]):
         self._camera = camera_for(calibration, shape)
         self._tracker: Tracker[Array] = Tracker(backend, self._camera, check_fuse(fuse))
         self._levels: Levels | None = None
-        self._track_levels: dict[int, Levels] = {0: Levels()}  # in values that the levels were applied to
+        self._count = 0  # pairs so far
+        self._last: Match | None = None
+        self.repeated: list[int] = []
+        self._of_reference: dict[int, Levels] = {0: Levels()}  # in values that the levels were applied to
 
     def match(
         self,
@@ -69,23 +84,41 @@ class FusedStream(Generic[Array]):
         masks: Masks,
         find_levels: Callable[[Sequence[Any]], Levels],
     ) -> Match:
-        """Return the match of the next pair; images of one color are passed over."""
+        """Return the match of the next pair; images of one color are passed over.
+
+        A pair that is the last one again, in every pixel, gets its answer again.
+        """
+        number, self._count = self._count, self._count + 1
         if any(is_constant(image) for image in images):
             self._tracker.skip()
             return self._empty(images).masked(*masks)
         if self._levels is None:  # those of the first pair for all: levels of their own would flicker
             self._levels = find_levels(images)
         left, right = (self._backend.asarray(self._levels.apply(image)) for image in images)
+        if any(repeated := self._tracker.repeated((left, right))):
+            self._note_repeat(number, repeated)
+            if all(repeated) and self._last is not None:
+                self._tracker.skip()
+                return replace(self._last, timings={})
         fused = self._tracker.add((left, right), valid_pixels(self._backend, masks))
-        # A track that begins after a cut may be much darker, or brighter, than the first.
-        if (track := self._tracker.track) not in self._track_levels:
-            self._track_levels[track] = find_levels(images).within(self._levels)
-        levels = self._track_levels[track]
+        # After a cut, or when the light has changed, frames may be much darker, or brighter, than the first.
+        if (reference := self._tracker.reference) not in self._of_reference:
+            exposure = Levels(fused.offset, fused.offset + fused.gain)
+            self._of_reference[reference] = find_levels(images).within(self._levels).within(exposure)
+        levels = self._of_reference[reference]
         views = [levels.apply(view.image) for view in (fused.left, fused.right)]
         result = restore_colors(self._run(views, light_of(self._backend, fused)), levels)
         self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
-        return mask_unseen(result, fused, masks)
+        self._last = mask_unseen(result, fused, masks)
+        return self._last
+
+    def _note_repeat(self, number: int, views: tuple[bool, bool]) -> None:
+        """Note that a pair is not new light; warn of the first of several in a row."""
+        if self.repeated[-1:] != [number - 1]:
+            which = "both views" if all(views) else f"the {'left' if views[0] else 'right'} view"
+            warnings.warn(REPEATED.format(which=which, number=number), PairWarning, stacklevel=4)
+        self.repeated.append(number)
 
     def _empty(self, images: Sequence[Any]) -> Match:
         """Return the match of a pair that shows nothing; the rig is where it was last seen."""

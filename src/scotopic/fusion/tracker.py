@@ -24,6 +24,7 @@ ALIKE = 5.0  #: standard deviations; a pair less like the last one than this sho
 LEAST_CONTRAST = 0.35  #: of the usual; outlines that two scenes happen to share have less
 TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised template
 SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
+OTHER_LIGHT = 1.5  #: a gain from which on a frame has so much more light that it becomes the reference
 SAME_BRIGHTNESS = 0.1  #: of the change in brightness that a gain means; less is none
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
 FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
@@ -34,13 +35,16 @@ class FusedPair(Generic[Array]):
     """A pair with the light of earlier ones.
 
     ``pose`` takes points of the left camera to the first one's, in baselines; ``covariance``, 6 x 6, is that of a twist
-    after it (translation first). It is infinite after a cut: how the new place lies to the first is not known.
+    after it (translation first). It is infinite after a cut: how the new place lies to the first is not known. ``gain``
+    and ``offset`` take values of the fused views to those of the pair, in the mean of both views.
     """
 
     left: FusedView[Array]
     right: FusedView[Array]
     pose: Matrix
     covariance: Matrix
+    gain: float = 1.0
+    offset: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +57,14 @@ class Known(Generic[Array]):
 
 @dataclass(frozen=True, eq=False)
 class _Track(Generic[Array]):
-    """What is known of the scene so far. The last frame is the newest."""
+    """What is known of the scene so far. The last frame is the newest.
 
-    number: int  #: of the tracks of a stream, from 0 on
+    Values are those of the reference: the first frame, until one has clearly more light, or all clearly less.
+    """
+
+    reference: int  #: a number of its own for each reference of a stream, from 0 on
     frames: tuple[Frame[Array], ...]
-    noise: NoiseModel
+    noise: NoiseModel  #: of the reference
     known: Known[Array] | None = None  #: of the newest frame
     velocity: Matrix | None = None  #: the last motion
     missed: int = 0  #: pairs since then that could not be used
@@ -84,7 +91,7 @@ class Tracker(Generic[Array]):
         self._track: _Track[Array] | None = None
         self._before: _Track[Array] | None = None  # the last one, until the pair after a cut shows which goes on
         self._pose, self._covariance = np.eye(4), np.zeros((6, 6))
-        self._started = 0
+        self._references = 0
 
     @property
     def pose(self) -> tuple[Matrix, Matrix]:
@@ -92,10 +99,17 @@ class Tracker(Generic[Array]):
         return self._pose, self._covariance
 
     @property
-    def track(self) -> int:
-        """Number of the track that the last pair belongs to: another one after a cut, until the old scene is back."""
+    def reference(self) -> int:
+        """Number of the frame, from 0 on, whose values the fused views have.
+
+        Another one after a cut, until the old scene is back, and after a lasting change of the light.
+        """
         assert self._track is not None
-        return self._track.number
+        return self._track.reference
+
+    def repeated(self, images: tuple[Array, Array]) -> tuple[bool, bool]:
+        """Return which views of a pair are those of the newest frame again, as a camera that has stalled sends them."""
+        return (False, False) if self._track is None else self._track.frames[-1].repeats(images)
 
     def skip(self) -> None:
         """Note that a pair was lost or shows nothing."""
@@ -111,9 +125,12 @@ class Tracker(Generic[Array]):
             return self._start(images, valid)
         self._track, self._before = track, None
         frame = self._place(track, motion, images, valid)
+        if frame.gain == (1.0, 1.0):
+            track = replace(track, usual_gain=_mean(track.usual_gain, motion.gain))
+        track, frame = self._refer_to_brightest(track, frame)
         views = self._fuse(track, frame, motion)
         self._track = self._follow(track, frame, motion)
-        return FusedPair(*views, self._pose, self._covariance)
+        return FusedPair(*views, self._pose, self._covariance, sum(frame.gain) / 2, sum(frame.offset) / 2)
 
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the pair that :meth:`add` returned last; its arrays are the device's."""
@@ -153,8 +170,7 @@ class Tracker(Generic[Array]):
             self._before = replace(self._track, missed=self._track.missed + 1)
         noise = estimate_noise(self._backend, images, NoiseSettings())
         first = (Frame(images, valid, self._pose),)
-        self._track = _Track(self._started, first, noise, map_covariance=self._covariance)
-        self._started += 1
+        self._track = _Track(self._next_reference(), first, noise, map_covariance=self._covariance)
         left, right = (
             FusedView(image, self._backend.xp.ones_like(image[..., 0]) if ok is None else _as_weight(self._backend, ok))
             for image, ok in zip(images, valid, strict=True)
@@ -182,12 +198,34 @@ class Tracker(Generic[Array]):
                 gain[k], offset[k] = relative, seen - relative * template
         return Frame(images, valid, self._pose, (gain[0], gain[1]), (offset[0], offset[1]))
 
+    def _refer_to_brightest(self, track: _Track[Array], frame: Frame[Array]) -> tuple[_Track[Array], Frame[Array]]:
+        """Return a track and its new frame in the values of the frame with most light.
+
+        Frames count by their light compared with the reference's, and its noise and its levels are those of all: with a
+        dark reference noise would count like light, and little of the range would be used.
+        """
+        window = list(track.frames)
+        window.append(frame)
+        window = window[-self._most :]
+        brightest = max(window, key=lambda each: min(each.gain))
+        is_brighter = min(brightest.gain) > OTHER_LIGHT
+        if not is_brighter and max(max(each.gain) for each in window) > 1 / OTHER_LIGHT:
+            return track, frame
+        noise = estimate_noise(self._backend, brightest.images, NoiseSettings())
+        frames = tuple(each.with_reference(brightest) for each in track.frames)
+        changed = replace(track, reference=self._next_reference(), frames=frames, noise=noise)
+        return changed, frame.with_reference(brightest)
+
+    def _next_reference(self) -> int:
+        self._references += 1
+        return self._references - 1
+
     def _fuse(
         self, track: _Track[Array], frame: Frame[Array], motion: Motion
     ) -> tuple[FusedView[Array], FusedView[Array]]:
         assert track.known is not None
         backend, camera = self._backend, self._camera
-        others = track.frames[::-1][: self._most - 1]
+        others = _of_other_light(track.frames, frame)[::-1][: self._most - 1]
         left, right = (
             fuse_view(
                 backend,
@@ -204,13 +242,12 @@ class Tracker(Generic[Array]):
 
     def _follow(self, track: _Track[Array], frame: Frame[Array], motion: Motion) -> _Track[Array]:
         """Return the track with a new frame at its end."""
-        frames = list(track.frames)
+        frames = _of_other_light(track.frames, frame)
         frames.append(frame)
         turned = adjoint(track.frames[-1].pose)
         # A new frame moves the frames' common place by its share of its own error. Shares of errors that are alike add
         # up; were they independent, the share would be squared.
         moved = turned @ motion.covariance @ turned.T / (len(track.frames) + 1)
-        usual = track.usual_gain if frame.gain != (1.0, 1.0) else _mean(track.usual_gain, motion.gain)
         # A step over several missed pairs is as many steps.
         velocity = motion.matrix if track.missed == 0 else None
         return replace(
@@ -220,8 +257,12 @@ class Tracker(Generic[Array]):
             velocity=velocity,
             missed=0,
             map_covariance=track.map_covariance + moved,
-            usual_gain=usual,
         )
+
+
+def _of_other_light(frames: Sequence[Frame[Array]], new: Frame[Array]) -> list[Frame[Array]]:
+    """Return the frames without those that a new one repeats, a view at least: their light would count twice."""
+    return [each for each in frames if not any(each.repeats(new.images))]
 
 
 def shows_the_same(motion: Motion, usual_gain: tuple[float, float] = (1.0, 1.0)) -> bool:

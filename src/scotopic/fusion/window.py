@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from scotopic.arrays import Array
@@ -27,6 +27,7 @@ from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import gradient
 from scotopic.fusion.warp import look_back
+from scotopic.inputs import is_equal
 from scotopic.stages.noise import NoiseModel
 
 FINE, WIDE = 2.0, 5.0  #: px, blur of the differences and of their energy
@@ -41,7 +42,7 @@ class Frame(Generic[Array]):
     """A pair that was recorded: both images, which of their pixels count (``None``: all), and from where.
 
     ``pose`` takes points of its left camera to the first one's, in baselines. ``gain`` and ``offset`` of both views
-    take values of the window's first frame to its own.
+    take values of the reference, a frame of the window, to its own.
     """
 
     images: tuple[Array, Array]
@@ -49,6 +50,16 @@ class Frame(Generic[Array]):
     pose: Matrix
     gain: tuple[float, float] = (1.0, 1.0)
     offset: tuple[float, float] = (0.0, 0.0)
+
+    def repeats(self, images: Sequence[Array]) -> tuple[bool, bool]:
+        """Return which of its views are the same as those of a pair, in every pixel. Noise never is: no new light."""
+        return is_equal(self.images[0], images[0]), is_equal(self.images[1], images[1])
+
+    def with_reference(self, reference: Frame[Array]) -> Frame[Array]:
+        """Return the frame with gain and offset from another reference."""
+        gain = self.gain[0] / reference.gain[0], self.gain[1] / reference.gain[1]
+        offset = self.offset[0] - gain[0] * reference.offset[0], self.offset[1] - gain[1] * reference.offset[1]
+        return replace(self, gain=gain, offset=offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +104,7 @@ def fuse_view(
 
 
 def _exposed(frame: Frame[Array], view: int) -> tuple[Array, float]:
-    """Return an image in the values of the window's first frame, and how much light it is worth."""
+    """Return an image in the values of the window's reference, and how much light it is worth."""
     image, gain, offset = frame.images[view], frame.gain[view], frame.offset[view]
     return (image, 1.0) if (gain, offset) == (1.0, 0.0) else ((image - offset) / gain, min(gain * gain, 1.0))
 

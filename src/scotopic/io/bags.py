@@ -114,11 +114,11 @@ class BagTopic:
                 return
             if index < self._kept[number]:
                 continue
-            title = f"frame {number} of {self.title}"
+            title = f"Frame {number} of {self.title}"
             with reading(title, "an image message", _ADVICE):
                 frame = image_from_message(_decode(raw, kind, self._is_ros2), title)
                 if frame.dtype.kind == "f":
-                    as_image(frame, title)  # raises if values are not finite or not scaled
+                    as_image(frame, "", title=title)  # raises if values are not finite or not scaled
             yield frame
             number += 1
 

@@ -92,9 +92,9 @@ class FrameFolder:
             try:
                 frame = read_image(path)
                 if frame.dtype.kind == "f":
-                    as_image(frame, repr(str(path)))  # raises if values are not finite or not scaled
+                    as_image(frame, "", title=repr(str(path)))  # raises if values are not finite or not scaled
             except InputError as error:
-                raise InputError(f"frame {number}: {error}") from error
+                raise InputError(f"Frame {number}: {error}") from error
             yield frame
 
     def name(self, number: int) -> str:
@@ -118,8 +118,9 @@ class TiffStack:
     def read(self, start: int) -> Iterator[Frame]:
         """Yield the frames from number ``start`` on."""
         for number, page in enumerate(self._pages[start:], start):
-            frame = as_recorded(page, f"frame {number} of {self.title}")
-            as_image(frame, f"frame {number} of {self.title}")  # raises if its values cannot be used
+            title = f"Frame {number} of {self.title}"
+            frame = as_recorded(page, title)
+            as_image(frame, "", title=title)  # raises if its values cannot be used
             yield frame
 
     def name(self, number: int) -> None:

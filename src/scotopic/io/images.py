@@ -167,7 +167,7 @@ def image_title(source: Any, name: str) -> str:
     return f"{name} image"
 
 
-def as_image(source: Any, name: str) -> NDArray[np.float32]:
+def as_image(source: Any, name: str, *, title: str | None = None) -> NDArray[np.float32]:
     """Return a file or an array as an image: float32 ``H x W x C``, 1 = full scale, contiguous, always a copy.
 
     Raises :class:`InputError` if `source` has another shape or type, or its values are not finite or not about 0 to 1.
@@ -181,8 +181,10 @@ def as_image(source: Any, name: str) -> NDArray[np.float32]:
         alpha channel (C = 2 or 4) that is opaque everywhere is dropped.
     name : str
         How an error message names the image: "left", "right", or its path.
+    title : str, optional
+        The subject of an error message, in place of what `name` makes: "Frame 3 of 'x.tif'".
     """
-    title = image_title(source, name)
+    title = title or image_title(source, name)
     if isinstance(source, str | os.PathLike):
         try:
             array = read_image(source)

@@ -43,7 +43,7 @@ def read_stack(path: Path, *, max_pixels: int | None = None, max_bytes: int | No
         found = _pages(path, max_pixels)
     for number, frame in enumerate(found):
         check_pixels(title, frame.shape[1], frame.shape[0], max_pixels)
-        as_image(frame, f"frame {number} of {title}")  # raises if it cannot be matched
+        as_image(frame, "", title=f"Frame {number} of {title}")  # raises if it cannot be matched
         yield np.array(frame)  # a file that is mapped may be gone soon
 
 

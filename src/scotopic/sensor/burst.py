@@ -81,7 +81,7 @@ def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
         raise InputError(f"A burst must be (frames, H, W) or (frames, H, W, 3), but it has shape {frames.shape}.")
     elif not isinstance(frames, np.ndarray | Sequence):
         raise InputError(f"A burst must be a sequence of images, not a {type(frames).__name__}.")
-    images = [as_image(frame, f"frame {number}") for number, frame in enumerate(frames)]
+    images = [as_image(frame, "", title=f"Frame {number}") for number, frame in enumerate(frames)]
     if not images:
         raise InputError("The burst has no frames.")
     for number, image in enumerate(images):

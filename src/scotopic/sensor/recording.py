@@ -3,7 +3,7 @@
 import functools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -111,7 +111,7 @@ def read_picture(
     lowest, values are scaled to these levels first, and those above white are clipped.
     """
     pixels = read_image(path)
-    image = as_image(pixels, os.fspath(path))
+    image = as_image(pixels, "", title=repr(os.fspath(path)))
     scale = {"u1": "255", "u2": "65535"}.get(pixels.dtype.str[1:], "1 (floats)")
     assumed: dict[str, Any] = {
         "file": os.fspath(path),
@@ -142,6 +142,7 @@ def read_recording(
     bits: int | None = None,
     width: int | None = None,
     height: int | None = None,
+    bit_order: str | None = None,
     hot_pixels: Any = None,
 ) -> Recording:
     """Read one view from any kind of file that a camera writes.
@@ -164,6 +165,8 @@ def read_recording(
         both views of a pair.
     width, height
         Of bit planes: the width if it is not a multiple of 8, and both for ``.bin`` files.
+    bit_order
+        Of bit planes: ``"big"``, the default, or ``"little"``; see :func:`~scotopic.sensor.read_bit_planes`.
     hot_pixels
         Which pixels of the camera are hot, as :meth:`Recording.without_hot_pixels` takes them; for files of any kind.
 
@@ -190,11 +193,12 @@ def read_recording(
             f"{unused[0]} is for images; {shown} is read as {kind}"
             f"{', and raw files bring their own levels' if kind == 'raw' else ''}. Leave it out."
         )
-    refuse_plane_size(shown, kind, width, height)
+    of_planes: dict[str, Any] = {"width": width, "height": height, "bit_order": bit_order}
+    refuse_plane_options(shown, kind, of_planes)
     if kind == "raw":
         return read_raw(path, color).without_hot_pixels(hot_pixels)
     if kind == "bit-planes":
-        return read_bit_planes(path, width=width, height=height, white=white, hot_pixels=hot_pixels)
+        return read_bit_planes(path, white=white, hot_pixels=hot_pixels, **of_planes)
     if kind == "counts":
         return read_counts(path, need_white(shown, white), hot_pixels=hot_pixels)
     picture = read_picture(path, response=response, black=black, white=white, bits=bits)
@@ -209,9 +213,9 @@ def ask_for_kind(shown: str) -> InputError:
     )
 
 
-def refuse_plane_size(shown: str, kind: str, width: int | None, height: int | None) -> None:
-    """Raise :class:`SettingsError` if a size is given for a file that is not read as bit planes."""
-    for name, value in (("width", width), ("height", height)):
+def refuse_plane_options(shown: str, kind: str, options: Mapping[str, object]) -> None:
+    """Raise :class:`SettingsError` if what only bit planes have is given for a file that is not read as such."""
+    for name, value in options.items():
         if value is not None and kind != "bit-planes":
             raise SettingsError(f"{name} is for bit planes; {shown} is read as {kind}. Leave it out.")
 

@@ -13,7 +13,7 @@ in the lowest bit (``bit_order="little"``).
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,7 @@ def read_bit_planes(
     dark_flux: ArrayLike = 0.0,
     first: int = 0,
     planes: int | None = None,
-    bit_order: str = "big",
+    bit_order: str | None = None,
     hot_pixels: Any = None,
 ) -> Recording:
     """Read bit planes as one image.
@@ -60,7 +60,8 @@ def read_bit_planes(
     first, planes
         Read this many planes, from this one on; by default all.
     bit_order
-        ``"big"``: the leftmost pixel is the highest bit of its byte; ``"little"``: the lowest.
+        Of packed planes, as ``numpy.packbits`` names it. ``"big"``, the default: the leftmost pixel is the highest bit
+        of its byte; ``"little"``: the lowest.
     hot_pixels
         Which pixels are hot: an array ``(H, W)``, not 0 where they are, or its file (``.npy``, PNG, ...). They are
         interpolated, and large clusters masked (:meth:`Recording.without_hot_pixels`).
@@ -143,11 +144,10 @@ def count_bits(
     height: int | None = None,
     first: int = 0,
     planes: int | None = None,
-    bit_order: str = "big",
+    bit_order: str | None = None,
 ) -> tuple[NDArray[np.int64], int]:
     """Return how often the bit of each pixel is set, and the number of planes. See :func:`read_bit_planes`."""
-    if bit_order not in ("big", "little"):
-        raise SettingsError(f"bit_order must be 'big' or 'little', not {bit_order!r}.")
+    order = check_bit_order(bit_order)
     stack, title = load_planes(source, width, height)
     is_packed = stack.dtype == np.uint8
     stored = stack.shape[2] * (8 if is_packed else 1)
@@ -164,9 +164,18 @@ def count_bits(
     ones = np.zeros(shape, np.int64)
     for start in range(first, stop, _PLANES_AT_ONCE):
         block = np.asarray(stack[start : min(start + _PLANES_AT_ONCE, stop)])
-        bits = np.unpackbits(block, axis=2, count=pixels, bitorder=bit_order) if is_packed else block[:, :, :pixels]  # type: ignore[call-overload]
+        bits = np.unpackbits(block, axis=2, count=pixels, bitorder=order) if is_packed else block[:, :, :pixels]
         ones += bits.sum(axis=0, dtype=np.int64)
     return ones, stop - first
+
+
+def check_bit_order(bit_order: str | None) -> Literal["big", "little"]:
+    """Return a bit order, the usual one for ``None``; raise :class:`SettingsError` if there is no such order."""
+    if bit_order is None or bit_order == "big":
+        return "big"
+    if bit_order == "little":
+        return "little"
+    raise SettingsError(f"bit_order must be 'big' or 'little', not {bit_order!r}.")
 
 
 def load_planes(source: Any, width: int | None, height: int | None) -> tuple[NDArray[Any], str]:

@@ -6,13 +6,14 @@ Several planes can be summed into a frame, since a single one may be too dark to
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.frames import Frame, FrameSource, open_frames
 from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import as_stack, read_counts
-from scotopic.sensor.recording import ask_for_kind, need_white, refuse_plane_size
-from scotopic.sensor.spad import load_planes, read_bit_planes
+from scotopic.sensor.recording import ask_for_kind, need_white, refuse_plane_options
+from scotopic.sensor.spad import check_bit_order, load_planes, read_bit_planes
 
 KINDS = ("auto", "counts", "bit-planes")
 
@@ -49,7 +50,7 @@ class PlaneStack:
             try:
                 yield self._read_planes(number * self._group)
             except InputError as error:
-                raise InputError(f"frame {number} of {self.title}: {error}") from error
+                raise InputError(f"Frame {number} of {self.title}: {error}") from error
 
     def name(self, number: int) -> None:
         """Return ``None``: a plane has no file of its own."""
@@ -66,6 +67,7 @@ def open_stream(
     group: int = 1,
     width: int | None = None,
     height: int | None = None,
+    bit_order: str | None = None,
 ) -> FrameSource:
     """Open the frames of one view.
 
@@ -80,7 +82,7 @@ def open_stream(
         What becomes 1.0, as for :func:`~scotopic.sensor.read_counts` and :func:`~scotopic.sensor.read_bit_planes`.
     group
         How many planes of a stack make a frame.
-    width, height
+    width, height, bit_order
         Of bit planes, as for :func:`~scotopic.sensor.read_bit_planes`.
 
     Raises
@@ -91,7 +93,8 @@ def open_stream(
     if kind not in KINDS:
         raise SettingsError(f"kind must be one of {', '.join(KINDS)} for frames, not {kind!r}.")
     shown = repr(os.fspath(path))
-    refuse_plane_size(shown, kind, width, height)
+    of_planes: dict[str, Any] = {"width": width, "height": height, "bit_order": bit_order}
+    refuse_plane_options(shown, kind, of_planes)
     if kind == "auto":
         if path.suffix.lower() in (".npy", ".bin"):
             raise ask_for_kind(shown)
@@ -101,6 +104,7 @@ def open_stream(
     if group < 1:
         raise SettingsError(f"group must be 1 or more planes, not {group}.")
     if kind == "bit-planes":
+        check_bit_order(bit_order)
         planes, _ = load_planes(path, width, height)
         what = "share of bits set" if white is None else f"flux over {white:g} photons per plane"
         return PlaneStack(
@@ -108,9 +112,7 @@ def open_stream(
             len(planes),
             group,
             f"{what}, {group} bit planes in a frame",
-            lambda first: (
-                read_bit_planes(path, width=width, height=height, white=white, first=first, planes=group).image
-            ),
+            lambda first: read_bit_planes(path, white=white, first=first, planes=group, **of_planes).image,
         )
     level = need_white(shown, white)
     counts = as_stack(*load_array(path, "photon counts"))

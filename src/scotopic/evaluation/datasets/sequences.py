@@ -112,7 +112,8 @@ def _read_archives(folder: Path, frames: int | None) -> _Frames:
         for view in views:
             if view not in found:
                 raise InputError(f"{str(path)!r} has no array {view!r}. The layout is: {LAYOUT}.")
-        pairs.append((as_image(found[views[0]], f"{path} left"), as_image(found[views[1]], f"{path} right")))
+        left, right = (as_image(found[view], "", title=f"The array {view!r} of {str(path)!r}") for view in views)
+        pairs.append((left, right))
         for name in _NUMBERS.intersection(found):
             if found[name].dtype.kind not in "buif":
                 raise InputError(f"{str(path)!r} has an array {name!r} of {found[name].dtype}. Save numbers.")
