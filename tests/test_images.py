@@ -10,9 +10,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import tifffile
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io import as_image, read_image, write_pfm, write_png
+from scotopic.io.images import decode_pages, read_pages
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -86,6 +88,46 @@ def test_a_jpeg_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     assert turned is not None
     assert turned.shape == (60, 40, 3)  # the metadata does say so
     assert read_image(tmp_path / "turned.jpg").shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_no_page_of_a_tiff_is_turned_by_its_metadata(tmp_path: Path, orientation: int, kind: type) -> None:
+    pages = [np.arange(63, dtype=kind).reshape(7, 9) / kind(1 if kind is not np.float32 else 63) for _ in range(2)]
+    path = tmp_path / "turned.tif"
+    with tifffile.TiffWriter(path) as file:
+        for page in pages:
+            file.write(
+                page.astype(kind), photometric="minisblack", contiguous=False,
+                extratags=[(274, "H", 1, orientation, True)],
+            )  # fmt: skip
+
+    for found in (read_image(path), *read_pages(path), *decode_pages(path, several=True)):
+        np.testing.assert_array_equal(found, pages[0].astype(kind))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
+def test_a_tiff_with_a_plane_for_each_color_is_read_right_or_refused(tmp_path: Path, kind: type) -> None:
+    planes = (np.arange(3 * 63).reshape(3, 7, 9) / (1 if kind is not np.float32 else 189)).astype(kind)
+    path = tmp_path / "planes.tif"
+    tifffile.imwrite(path, planes, photometric="rgb", planarconfig="separate")
+
+    if kind is np.uint8:
+        np.testing.assert_array_equal(read_image(path), np.moveaxis(planes, 0, 2))
+    else:
+        with pytest.raises(InputError, match="a plane of its own"):
+            read_image(path)
+
+
+@pytest.mark.parametrize("white", [15, 200, 255, 1000, 4095])
+def test_text_pgm_and_ppm_files_are_not_stretched_to_their_white(tmp_path: Path, white: int) -> None:
+    gray = np.linspace(0, white, 24).astype(np.uint8 if white < 256 else np.uint16).reshape(4, 6)
+    words = " ".join(map(str, gray.ravel()))
+    (tmp_path / "gray.pgm").write_text(f"P2\n# by hand\n6 4 {white}\n{words}\n")
+    (tmp_path / "color.ppm").write_text(f"P3 2 4 {white}\n{words}\n")
+
+    np.testing.assert_array_equal(read_image(tmp_path / "gray.pgm"), gray)
+    np.testing.assert_array_equal(read_image(tmp_path / "color.ppm"), gray.reshape(4, 2, 3))
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".tiff", ".ppm", ".webp"])

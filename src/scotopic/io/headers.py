@@ -1,8 +1,8 @@
-"""What an image file says about its size, before anything is decoded.
+"""What an image file says about itself, before anything is decoded.
 
-Only sizes are read, and where a file gives several, the largest counts: which of two width tags a decoder believes
-differs between libraries. The formats are those that :func:`scotopic.io.read_image` knows; whatever else OpenCV could
-decode cannot be measured and is refused.
+Where a file gives several sizes, the largest counts: which of two width tags a decoder believes differs between
+libraries. The formats are those that :func:`scotopic.io.read_image` knows; whatever else OpenCV could decode cannot be
+measured and is refused.
 """
 
 import re
@@ -13,11 +13,17 @@ from typing import NamedTuple
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _TIFF_ORDERS = dict(zip(TIFF_SIGNATURES, (("<", False), (">", False), ("<", True), (">", True)), strict=True))
-_WIDTH, _HEIGHT, _CHANNELS, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 277, 322, 323  # TIFF tags
+_WIDTH, _HEIGHT, _ORIENTATION, _CHANNELS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT = _TIFF_TAGS = (
+    256, 257, 274, 277, 284, 322, 323,
+)  # fmt: skip
+_UPRIGHT, _SEPARATE = 1, 2  # values of orientation and planes
 _TAG_BYTES = {1: "B", 6: "B", 3: "H", 8: "H", 16: "Q", 17: "Q"}  # TIFF types; others are read as 32 bits
 _MOST_PAGES = 65536
 _GAP = rb"(?:[ \t\n\v\f\r]|#[^\n\r]*[\n\r])+"
 _PNM = re.compile(rb"P[1-6]" + _GAP + rb"([0-9]+)" + _GAP + rb"([0-9]+)")
+_TEXT_PNM_WHITE = re.compile(
+    rb"P[23]" + _GAP + rb"[0-9]+" + _GAP + rb"[0-9]+" + _GAP + rb"([0-9]{1,3})(?=[ \t\n\v\f\r])"
+)
 _PAM = re.compile(rb"(?:^|[\n\r])[ \t]*(WIDTH|HEIGHT|DEPTH)[ \t]+([0-9]+)")
 
 
@@ -27,6 +33,7 @@ class Size(NamedTuple):
     width: int
     height: int
     channels: int = 3
+    has_planes: bool = False  #: whether each color of a TIFF page is stored by itself
 
     @property
     def values(self) -> int:
@@ -117,6 +124,28 @@ def jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _tiff(data: bytes, pages: int) -> Iterator[Size]:
+    for page in _tiff_pages(data, pages):
+        largest: dict[int, int] = {}
+        for entry in page:
+            largest[entry.tag] = max(entry.value, largest.get(entry.tag, 0))
+        # A decoder asks for at least one tile, however small the image.
+        width = max(largest.get(_WIDTH, 0), largest.get(_TILE_WIDTH, 0))
+        height = max(largest.get(_HEIGHT, 0), largest.get(_TILE_HEIGHT, 0))
+        channels = max(largest.get(_CHANNELS, 1), 1)
+        yield Size(width, height, channels, channels > 1 and largest.get(_PLANES) == _SEPARATE)
+
+
+class _Entry(NamedTuple):
+    """One tag of a TIFF page: its number, its value, where that stands, and how it is packed."""
+
+    tag: int
+    value: int
+    position: int
+    form: str
+
+
+def _tiff_pages(data: bytes, pages: int) -> Iterator[list[_Entry]]:
+    """Yield the tags of each page that are looked at here."""
     order, is_big = _TIFF_ORDERS[data[:4]]
     offset_type, count_type, entry_size = ("Q", "Q", 20) if is_big else ("I", "H", 12)
     width_of_count, width_of_offset = struct.calcsize(count_type), struct.calcsize(offset_type)
@@ -126,18 +155,35 @@ def _tiff(data: bytes, pages: int) -> Iterator[Size]:
         seen.add(offset)
         (count,) = struct.unpack_from(order + count_type, data, offset)
         first = offset + width_of_count
-        largest: dict[int, int] = {}
+        found: list[_Entry] = []
         for entry in range(first, min(first + count * entry_size, len(data) - entry_size + 1), entry_size):
             tag, kind = struct.unpack_from(order + "HH", data, entry)
-            if tag in (_WIDTH, _HEIGHT, _CHANNELS, _TILE_WIDTH, _TILE_HEIGHT):
-                (value,) = struct.unpack_from(order + _TAG_BYTES.get(kind, "I"), data, entry + (12 if is_big else 8))
-                largest[tag] = max(value, largest.get(tag, 0))
-        # A decoder asks for at least one tile, however small the image.
-        width = max(largest.get(_WIDTH, 0), largest.get(_TILE_WIDTH, 0))
-        height = max(largest.get(_HEIGHT, 0), largest.get(_TILE_HEIGHT, 0))
-        yield Size(width, height, max(largest.get(_CHANNELS, 1), 1))
+            if tag in _TIFF_TAGS:
+                form, position = order + _TAG_BYTES.get(kind, "I"), entry + (12 if is_big else 8)
+                found.append(_Entry(tag, struct.unpack_from(form, data, position)[0], position, form))
+        yield found
         end = first + count * entry_size
         offset = struct.unpack_from(order + offset_type, data, end)[0] if end + width_of_offset <= len(data) else 0
+
+
+def as_stored(data: bytes) -> bytes:
+    """Return an image file whose decoder leaves the pixels where and as they are stored.
+
+    OpenCV turns TIFF pages by their orientation tag, whatever it is asked for, and stretches the values of text PGM and
+    PPM files from their white to 255. Here the tag says upright, and the white 255. `data` must be of a known format
+    (:func:`image_sizes`).
+    """
+    if white := _TEXT_PNM_WHITE.match(data[:65536]):
+        return data[: white.start(1)] + b"255" + data[white.end(1) :] if int(white[1]) < 255 else data
+    if data[:4] not in _TIFF_ORDERS:
+        return data
+    tags = [entry for page in _tiff_pages(data, _MOST_PAGES) for entry in page if entry.tag == _ORIENTATION]
+    if all(entry.value == _UPRIGHT for entry in tags):
+        return data
+    upright = bytearray(data)
+    for entry in tags:
+        struct.pack_into(entry.form, upright, entry.position, _UPRIGHT)
+    return bytes(upright)
 
 
 def _bmp(data: bytes) -> Size:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, image_sizes, jpeg_segments
+from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored, image_sizes, jpeg_segments
 from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.io.pfm import read_pfm
@@ -70,6 +70,7 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     if len(sizes) < 2:
         yield read_image(path, max_pixels=max_pixels)
         return
+    data = as_stored(data)
     for number, size in enumerate(sizes):
         check_pixels(shown, size.width, size.height, max_pixels)
         check_memory(shown, f"{size} in page {number}", 4 * size.values)
@@ -79,6 +80,7 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         if not done or len(pages) != 1:
             raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
         (page,) = pages
+        _refuse_planes(page, size, shown)
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
         yield as_recorded(page, shown)
 
@@ -121,7 +123,7 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
     check_memory(shown, f"{sizes[0]}{more}" if sizes else "", 4 * sum(size.values for size in sizes))
     decoded = None
     if sizes and not _is_damaged(data):
-        encoded_bytes = np.frombuffer(data, np.uint8)
+        encoded_bytes = np.frombuffer(as_stored(data), np.uint8)
         if several:
             done, pages = call_opencv(cv2.imdecodemulti, encoded_bytes, cv2.IMREAD_UNCHANGED) or (False, ())
             decoded = list(pages) if done else None
@@ -136,9 +138,19 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
             "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM, PFM, BMP and WebP can be read."
         )
     check_memory(shown, f"{len(decoded)} page(s)", sum(4 * page.size for page in decoded))
-    for page in decoded:
+    for page, size in zip(decoded, sizes, strict=False):
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
+        _refuse_planes(page, size, shown)
     return decoded
+
+
+def _refuse_planes(page: NDArray[Any], size: Size, shown: str) -> None:
+    """Raise :class:`InputError` for a page that OpenCV decodes wrongly: colors one after the other, not of 8 bits."""
+    if size.has_planes and page.dtype != np.uint8:
+        raise InputError(
+            f"{shown} stores each color of {page.dtype} values in a plane of its own, which cannot be read here. Save "
+            "it with the colors of a pixel side by side (tifffile: planarconfig='contig')."
+        )
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
