@@ -106,6 +106,17 @@ def test_no_page_of_a_tiff_is_turned_by_its_metadata(tmp_path: Path, orientation
         np.testing.assert_array_equal(found, pages[0].astype(kind))
 
 
+def test_a_page_that_is_not_there_does_not_spoil_those_before_it(tmp_path: Path) -> None:
+    page = np.arange(63, dtype=np.uint8).reshape(7, 9)
+    tifffile.imwrite(tmp_path / "turned.tif", page, extratags=[(274, "H", 1, 3, True)], byteorder="<")
+    data = bytearray((tmp_path / "turned.tif").read_bytes())
+    first = struct.unpack_from("<I", data, 4)[0]
+    struct.pack_into("<I", data, first + 2 + 12 * struct.unpack_from("<H", data, first)[0], 2**31)  # of the next page
+    (tmp_path / "turned.tif").write_bytes(data)
+
+    np.testing.assert_array_equal(read_image(tmp_path / "turned.tif"), page)
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
 def test_a_tiff_with_a_plane_for_each_color_is_read_right_or_refused(tmp_path: Path, kind: type) -> None:
     planes = (np.arange(3 * 63).reshape(3, 7, 9) / (1 if kind is not np.float32 else 189)).astype(kind)

@@ -8,6 +8,7 @@ measured and is refused.
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -177,7 +178,10 @@ def as_stored(data: bytes) -> bytes:
         return data[: white.start(1)] + b"255" + data[white.end(1) :] if int(white[1]) < 255 else data
     if data[:4] not in _TIFF_ORDERS:
         return data
-    tags = [entry for page in _tiff_pages(data, _MOST_PAGES) for entry in page if entry.tag == _ORIENTATION]
+    tags: list[_Entry] = []
+    with suppress(struct.error):  # a page after those that were asked for is cut off
+        for page in _tiff_pages(data, _MOST_PAGES):
+            tags += [entry for entry in page if entry.tag == _ORIENTATION]
     if all(entry.value == _UPRIGHT for entry in tags):
         return data
     upright = bytearray(data)
