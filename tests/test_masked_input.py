@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 import scotopic
 from scotopic.cv import StereoScotopic
-from scotopic.depth import Calibration, depth_from_disparity
-from scotopic.io import as_image, read_disparity, write_disparity
+from scotopic.depth import Calibration, depth_from_disparity, depth_uncertainty, disparity_uncertainty
+from scotopic.errors import InputError
+from scotopic.evaluation.curves import at_coverage, risk_coverage
+from scotopic.io import as_image, read_disparity, write_disparity, write_npz, write_pfm, write_png, write_submission
 from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.result import Match, Reason
+from scotopic.sensor import merge_burst
 
 SETTINGS: dict[str, Any] = {"preset": "fast", "device": "cpu", "max_disparity": 16}
 SHIFT = 6  # px of disparity of the whole scene
@@ -115,6 +119,29 @@ def test_masked_pixels_are_filled_from_their_neighbors(kind: type) -> None:
     assert pixel_mask(image) is None
 
 
+@pytest.mark.parametrize("size", [(60, 80), (61, 83)])
+def test_a_mask_that_leaves_a_single_pixel_is_filled_with_it(size: tuple[int, int]) -> None:
+    mask = np.ones(size, bool)
+    mask[20, 30] = False
+
+    filled = fill_masked(np.where(mask, np.float32(9), np.float32(0.25)), mask)
+
+    np.testing.assert_allclose(filled, 0.25, rtol=1e-6)
+
+
+def test_a_wide_frame_that_is_masked_continues_what_is_inside() -> None:
+    mask = np.ones((150, 200, 3), bool)
+    mask[60:90, 80:120] = False
+    ramp = np.broadcast_to(np.linspace(0, 1, 200, dtype=np.float32)[None, :, None], mask.shape)
+
+    filled = fill_masked(np.where(mask, np.float32(5), ramp), mask[..., 0])
+
+    np.testing.assert_array_equal(filled[60:90, 80:120], ramp[60:90, 80:120])
+    assert filled.min() >= ramp[0, 80, 0]
+    assert filled.max() <= ramp[0, 119, 0]
+    assert np.abs(filled[75, 79] - ramp[75, 79]).max() < 0.02  # beside the edge nearly the edge
+
+
 def test_maps_that_are_masked_are_unknown_there(tmp_path: Any) -> None:
     disparity = np.ma.masked_array(np.full((4, 5), 8.0, np.float32), np.eye(4, 5, dtype=bool))
     expected = np.where(np.eye(4, 5, dtype=bool), np.nan, 8.0)
@@ -125,3 +152,65 @@ def test_maps_that_are_masked_are_unknown_there(tmp_path: Any) -> None:
     np.testing.assert_allclose(depth, 100 * 0.1 / expected, rtol=1e-6)  # Z = f B / d
     np.testing.assert_array_equal(read_disparity(tmp_path / "map.pfm"), expected)
     assert np.isfinite(as_image(np.ma.masked_invalid([[0.5, np.nan], [0.5, 0.5]]), "left")).all()
+
+
+def test_no_writer_stores_what_is_under_a_mask(tmp_path: Any) -> None:
+    mask = np.eye(4, 5, dtype=bool)
+    values = np.ma.masked_array(np.full((4, 5), 8.0, np.float32), mask)
+    expected = np.where(mask, np.nan, 8.0)
+
+    write_submission(tmp_path, "ours", values, values, 1.0)
+    write_pfm(tmp_path / "map.pfm", values)
+    write_npz(tmp_path / "map.npz", {"disparity": values}, 1)
+
+    for name in ("disp0ours.pfm", "disp0ours_s.pfm", "map.pfm", "map.npz"):
+        np.testing.assert_array_equal(read_disparity(tmp_path / name), expected)
+    for write, masked in ((write_npz, {"reason": values.astype(np.uint8)}), (write_png, values.astype(np.uint8))):
+        with pytest.raises(InputError, match="masked"):
+            write(tmp_path / "other", *((masked, 1) if write is write_npz else (masked,)))  # type: ignore[operator]
+
+
+def test_scores_and_uncertainties_leave_out_what_is_masked() -> None:
+    mask = np.eye(4, 5, dtype=bool)
+    dense, truth = np.ma.masked_array(np.full((4, 5), 8.0), mask), np.full((4, 5), 7.0)
+    confidence = np.ma.masked_array(np.where(mask, 1.0, 0.5), mask)
+    camera = Calibration(fx=100.0, fy=100.0, cx=2.0, cy=2.0, baseline=0.1)
+
+    np.testing.assert_array_equal(np.isnan(at_coverage(dense, np.ones((4, 5)), 1.0)), mask)
+    surest = at_coverage(np.full((4, 5), 8.0), confidence, 1 - mask.mean())
+    np.testing.assert_array_equal(np.isnan(surest), mask)  # of unknown confidence, so last
+    assert risk_coverage(truth, confidence, truth).confidence[0] == 0.5
+    np.testing.assert_array_equal(np.isnan(depth_uncertainty(truth, camera, confidence)), mask)
+    flat = np.ma.masked_array(np.zeros((4, 5), np.float32), mask)
+    np.testing.assert_array_equal(np.isnan(disparity_uncertainty(flat, np.zeros((4, 5), np.float32))), mask)
+    np.testing.assert_array_equal(np.isnan(disparity_uncertainty(np.zeros((4, 5), np.float32), flat)), mask)
+
+
+def test_a_burst_is_the_mean_of_the_frames_in_which_a_pixel_is_not_masked() -> None:
+    frames = [np.full((24, 32), value, np.uint8) for value in (40, 80, 120)]
+    masks = [np.zeros((24, 32), bool) for _ in frames]
+    masks[0][2:5, 3:9] = True
+    for mask in masks:
+        mask[10:14, 10:14] = True
+
+    merged = merge_burst([np.ma.masked_array(*each) for each in zip(frames, masks, strict=True)])
+
+    assert merged.mask is not None
+    np.testing.assert_array_equal(merged.mask, masks[2])
+    np.testing.assert_allclose(merged.image[2:5, 3:9], 100 / 255, rtol=1e-6)  # of the second and the third
+    np.testing.assert_allclose(merged.image[20:, :3], 80 / 255, rtol=1e-6)
+
+
+def test_the_mask_of_a_frame_moves_with_it_when_a_burst_is_aligned() -> None:
+    scene = cv2.GaussianBlur(np.random.default_rng(0).random((64, 96)), (0, 0), 3)
+    scene = (scene - scene.min()) / np.ptp(scene)
+    masks = [np.zeros(scene.shape, bool) for _ in range(2)]
+    masks[0][20:24, 30:34] = True
+    masks[1][20:24, 35:39] = True  # the same place of the scene, 5 px farther right
+    frames = [np.ma.masked_array(each, mask) for each, mask in zip((scene, np.roll(scene, 5, 1)), masks, strict=True)]
+
+    merged = merge_burst(frames, align=True)
+
+    assert merged.mask is not None
+    assert merged.mask[20:24, 30:34].all()
+    assert merged.mask[:, :28].sum() + merged.mask[:, 36:].sum() == 0

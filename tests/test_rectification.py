@@ -12,10 +12,12 @@ from pictures import draw_blocks
 from reference_data import data_folder
 
 import scotopic
-from scotopic.depth import Calibration, PairCheck, check_rectified, read_calibration, rectify
+from scotopic.depth import Calibration, PairCheck, check_rectified, depth_from_disparity, read_calibration, rectify
+from scotopic.depth.calibration import Camera, Rig
 from scotopic.depth.rectification import SAME_IMAGE
 from scotopic.errors import InputError, PairWarning
 from scotopic.io import as_image, write_png
+from scotopic.result import Reason
 from scotopic.sensor import simulate_pair, to_uint8
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -98,6 +100,28 @@ def test_a_calibration_without_cameras_cannot_rectify(photographs: Pair, tmp_pat
 
     with pytest.raises(InputError, match="cameras before rectification"):
         rectify(*photographs, read_calibration(tmp_path / "calib.txt"))
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_what_the_cameras_did_not_see_gets_no_disparity(preset: str) -> None:
+    scene = scotopic.render_scene(width=160, height=96)
+    matrix = np.array([[160.0, 0, 80], [0, 160, 48], [0, 0, 1]])
+    projections = [np.array([[120.0, 0, 80, place], [0, 120, 48, 0], [0, 0, 1, 0]]) for place in (0.0, -12.0)]
+    cameras = [Camera(matrix, np.zeros(5), np.eye(3), each) for each in projections]  # a wider view than was taken
+    rig = Rig(cameras[0], cameras[1], 160, 96)
+
+    left, right, rectified = rectify(
+        scene.left, scene.right, Calibration.from_projections(*projections, width=160, height=96, rig=rig)
+    )
+    found = scotopic.match(left, right, preset, "cpu", max_disparity=24)
+
+    y, x = np.mgrid[:96, :160]
+    column, row = (x - 80) * 160 / 120 + 80, (y - 48) * 160 / 120 + 48  # of the image that was taken
+    unseen = (column < 0) | (column > 159) | (row < 0) | (row > 95)
+    assert unseen.mean() > 0.3
+    assert (found.reason[unseen] == Reason.MASKED).all()
+    assert found.mask[~unseen].mean() > 0.1
+    assert np.isnan(depth_from_disparity(found.disparity, rectified)[unseen]).all()
 
 
 def test_photographs_of_another_size_are_refused(photographs: Pair, calibration: Calibration) -> None:

@@ -23,7 +23,7 @@ from scotopic.backends.device import is_on_gpu, to_numpy
 from scotopic.depth.calibration import Calibration
 from scotopic.errors import InputError
 from scotopic.io import as_image
-from scotopic.io.masks import pixel_mask, with_mask
+from scotopic.io.masks import Mask, pixel_mask, with_mask
 from scotopic.subpixel import parabola_offset
 
 Floats = NDArray[np.float64]
@@ -334,11 +334,14 @@ class Rectifier:
             )
             for camera in (rig.left, rig.right)
         ]
+        nothing = np.zeros(self._taken[::-1], np.bool_)
+        self._unseen = [self._spread_mask(nothing, side, outside=1.0) for side in range(2)]
 
     def __call__(self, left: Any, right: Any) -> tuple[Image, Image]:
         """Return the rectified images of a pair: arrays or paths; float32 ``H x W x C``.
 
-        Of a masked array, a masked array: what any masked pixel went into is masked.
+        They are masked arrays if the cameras did not see all of them, or what is given is masked: what anything outside
+        of the image, or a masked pixel, went into is masked.
         """
         return self._rectify(left, "left", 0), self._rectify(right, "right", 1)
 
@@ -353,13 +356,21 @@ class Rectifier:
                 f"{self._taken[1]} px. Pass the images as the cameras took them."
             )
         x, y = self._maps[side]
-        rectified = cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+        # Beyond its edges the image goes on as it ends there, so that masked pixels have values like the others.
+        rectified = cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         view = np.ascontiguousarray(rectified.reshape(self._size[1], self._size[0], -1), np.float32)
-        mask = pixel_mask(source)
-        if mask is None:
-            return view
-        share = cv2.remap(mask.astype(np.float32), x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT)
-        return with_mask(view, share > 0)  # type: ignore[no-any-return]
+        mask, hidden = pixel_mask(source), self._unseen[side]
+        if mask is not None:
+            hidden = hidden | self._spread_mask(mask, side)
+        return with_mask(view, hidden if hidden.any() else None)  # type: ignore[no-any-return]
+
+    def _spread_mask(self, mask: Mask, side: int, outside: float = 0.0) -> Mask:
+        """Return which pixels of a rectified view a masked one, or with `outside` = 1 one out of view, went into."""
+        import cv2
+
+        how: dict[str, Any] = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": outside}
+        share = cv2.remap(mask.astype(np.float32), *self._maps[side], cv2.INTER_LINEAR, **how)
+        return np.asarray(share > 0)
 
 
 def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Image, Calibration]:
@@ -378,9 +389,9 @@ def rectify(left: Any, right: Any, calibration: Calibration) -> tuple[Image, Ima
     Returns
     -------
     left, right : ndarray of float32
-        ``H x W x C``; black where the camera did not see. Values between pixels are interpolated linearly, which
-        averages neighbors and so lowers the noise a little, unevenly. Of a masked array, a masked array: what any
-        masked pixel went into is masked.
+        ``H x W x C``. Values between pixels are interpolated linearly, which averages neighbors and so lowers the noise
+        a little, unevenly. Masked arrays if the cameras did not see all of the rectified views, or what is given is
+        masked: what anything outside of the image, or a masked pixel, went into is masked, and gets no disparity.
     calibration : Calibration
         Of the two rectified images.
     """

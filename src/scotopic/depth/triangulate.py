@@ -45,7 +45,7 @@ def depth_uncertainty(
     sigma
         Standard deviation of the disparity in px: one number, or ``H x W``; see :func:`disparity_uncertainty`.
     """
-    spread = np.asarray(sigma, np.float64)
+    spread = np.asarray(masked_to_nan(sigma), np.float64)
     if spread.ndim and spread.shape != np.shape(disparity):
         raise InputError(
             f"The disparity uncertainty has shape {spread.shape}, the disparity {np.shape(disparity)}. Pass one number "
@@ -95,6 +95,7 @@ def disparity_uncertainty(
     ndarray of float32
         ``H x W`` px, NaN without a left disparity, and where the matching pixel lies out of view.
     """
+    left, right = (np.asarray(masked_to_nan(each)) for each in (left, right))
     other, inside = sample_columns(right, np.arange(left.shape[1]) - left)
     variance = (left.astype(np.float64) - other) ** 2 / 2 + 1 / 12
     if patch_size is not None:

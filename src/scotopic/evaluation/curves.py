@@ -214,7 +214,7 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
     """
     if not 0 <= share <= 1:
         raise SettingsError(f"The share of pixels to keep must be between 0 and 1, not {share}. Divide percent by 100.")
-    answers = np.array(dense, np.float32)
+    answers = np.array(masked_to_nan(dense), np.float32)
     if answers.ndim != 2 or answers.size == 0:
         raise InputError(f"The disparity must be one dense map H x W, but has shape {answers.shape}.")
     certainty = _as_certainty(confidence, answers.shape).ravel()
@@ -229,7 +229,7 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
 
 def _as_certainty(confidence: NDArray[Any], shape: tuple[int, ...]) -> Values:
     """The confidence as float64, lowest where it is unknown."""
-    certainty = np.array(confidence, np.float64)
+    certainty = np.array(masked_to_nan(confidence), np.float64)
     if certainty.shape != shape:
         raise InputError(f"The confidence has shape {certainty.shape}, but its disparity has {shape}.")
     certainty[np.isnan(certainty)] = -np.inf

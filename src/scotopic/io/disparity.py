@@ -220,6 +220,6 @@ def write_submission(
     target = claim_folder(folder, names, overwrite)
     with replaced_files(target) as stage:
         for file, values in zip(names, (dense, sparse), strict=False):
-            write_disparity(stage / file, np.asarray(values, np.float32))
+            write_disparity(stage / file, np.asarray(masked_to_nan(values), np.float32))
         (stage / names[2]).write_text(f"{seconds:.6g}\n")
     return target

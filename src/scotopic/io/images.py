@@ -13,7 +13,7 @@ from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored, image_sizes, jpeg_segments
 from scotopic.io.input_file import check_memory, open_input, read_input_file
-from scotopic.io.masks import fill_masked, pixel_mask
+from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
@@ -224,10 +224,10 @@ def as_image(source: Any, name: str, *, title: str | None = None) -> NDArray[np.
 def write_png(path: str | os.PathLike[str], image: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     """Write uint8 or uint16, ``H x W`` (gray) or ``H x W x 3`` (RGB), as a PNG file, atomically.
 
-    Raises :class:`InputError` if `image` has another shape or type. Raises :class:`OutputError` if the file cannot be
-    written.
+    Raises :class:`InputError` if `image` has another shape or type, or is masked. Raises :class:`OutputError` if the
+    file cannot be written.
     """
-    pixels: NDArray[Any] = np.asarray(image)
+    pixels = unmasked(image, os.fspath(path))
     shape_fits = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
     if pixels.dtype.kind != "u" or pixels.dtype.itemsize > 2 or not shape_fits or pixels.size == 0:
         raise InputError(

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.errors import InputError
+
 Mask = NDArray[np.bool_]
 
 
@@ -14,6 +16,13 @@ def masked_to_nan(values: Any) -> Any:
         return values
     kind = values.dtype if values.dtype.kind == "f" else np.float64
     return np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values)).astype(kind)
+
+
+def unmasked(values: Any, name: str) -> NDArray[Any]:
+    """Return an array to be stored as it is: NaN where floats are masked; raise if other numbers are."""
+    if np.ma.is_masked(values) and values.dtype.kind != "f":
+        raise InputError(f"{name!r} is masked, which numbers of type {values.dtype} cannot say. Fill it in first.")
+    return np.asarray(masked_to_nan(values) if np.ma.is_masked(values) else values)
 
 
 def pixel_mask(source: Any) -> Mask | None:
@@ -47,17 +56,19 @@ def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
     height, width = mask.shape
     planes = pixels.reshape(height, width, -1).astype(np.float64)
     missing = mask.copy()
-    known = (~mask).astype(np.float64)
     planes[mask] = 0
-    filled, sigma = planes.copy(), 1.0
-    while missing.any() and known.any():
-        weight = cv2.GaussianBlur(known, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT)
-        found = missing & (weight > 1e-3)
-        for channel in range(planes.shape[2]):
-            total = cv2.GaussianBlur(planes[..., channel], (0, 0), sigma, borderType=cv2.BORDER_CONSTANT)
-            filled[found, channel] = total[found] / weight[found]
+    # Of the known pixels near a place: how many there are, and their sum. Each turn looks twice as far, at half the
+    # size, so that large holes take no longer than small ones; at a single pixel all that are known are near.
+    sums, filled = np.dstack([~mask, planes]), planes.copy()
+    while missing.any() and not mask.all():
+        blurred = cv2.GaussianBlur(sums, (0, 0), 1.0, borderType=cv2.BORDER_CONSTANT)
+        if blurred.shape[:2] != (height, width):
+            blurred = cv2.resize(blurred, (width, height), interpolation=cv2.INTER_LINEAR)
+        found = missing & (blurred[..., 0] > 1e-3)
+        filled[found] = blurred[found, 1:] / blurred[found, :1]
         missing &= ~found
-        sigma *= 2
+        half = tuple(-(-side // 2) for side in sums.shape[1::-1])
+        sums = 4 * cv2.resize(sums, half, interpolation=cv2.INTER_AREA).reshape(*half[::-1], -1)
     values = filled.reshape(pixels.shape)
     if pixels.dtype.kind == "b":
         return values > 0.5

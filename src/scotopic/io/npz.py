@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.input_file import check_memory, open_input, reading
+from scotopic.io.masks import unmasked
 
 
 def read_npz(
@@ -40,10 +41,10 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], version: 
 
     The same arrays give the same bytes.
 
-    Raises :class:`InputError` if an array would have to be pickled, or is called ``format``. Raises
-    :class:`OutputError` if the file cannot be written.
+    Floats are NaN where they are masked. Raises :class:`InputError` if other numbers are masked, an array would have to
+    be pickled, or is called ``format``. Raises :class:`OutputError` if the file cannot be written.
     """
-    plain: dict[str, Any] = {name: np.asarray(values) for name, values in arrays.items()}
+    plain: dict[str, Any] = {name: unmasked(values, name) for name, values in arrays.items()}
     bad = [name for name, values in plain.items() if values.dtype.hasobject or name == "format"]
     if bad:
         raise InputError(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.input_file import check_memory, open_input
+from scotopic.io.masks import masked_to_nan
 
 # Long enough for the comments of real files, short enough that a file which is one endless comment is cheap to refuse.
 _HEADER_LIMIT = 4096
@@ -61,12 +62,13 @@ def read_pfm(path: str | os.PathLike[str]) -> NDArray[np.float32]:
 def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None:
     """Write floats, ``H x W`` or ``H x W x 3`` with the top row first, as a PFM file, little-endian, atomically.
 
-    Values are stored as they are, in float32. To mark unknown pixels by +inf instead of NaN is up to the caller.
+    Values are stored as they are, in float32, and NaN where they are masked. To mark unknown pixels by +inf instead is
+    up to the caller.
 
     Raises :class:`InputError` if `array` has another shape or type, or a finite value is too large for float32. Raises
     :class:`OutputError` if the file cannot be written.
     """
-    array = np.asarray(array)
+    array = np.asarray(masked_to_nan(array))
     shape_fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)
     if array.dtype.kind != "f" or not shape_fits or array.size == 0:
         raise InputError(

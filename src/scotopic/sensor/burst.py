@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image
-from scotopic.io.images import decode_pages
+from scotopic.io.images import as_recorded, decode_pages
+from scotopic.io.masks import Mask, pixel_mask
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
 from scotopic.subpixel import parabola_offset
@@ -35,7 +36,7 @@ def merge_burst(
     ----------
     frames
         A sequence of arrays or paths, a stack ``(frames, H, W)`` or ``(frames, H, W, 3)``, or a TIFF file of several
-        pages. All of one size; values as recorded.
+        pages. All of one size; values as recorded. A pixel is the mean of the frames in which it is not masked.
     sensor
         Noise model of a single frame, if it is known.
     align
@@ -49,14 +50,15 @@ def merge_burst(
     -------
     Recording
         With the sensor of the mean (:meth:`Sensor.averaged`), which accounts for frames that clip before they are
-        averaged. Sub-pixel interpolation makes the noise a little weaker, and correlated; ``assumed`` says so.
+        averaged, and with a mask of the pixels that are masked in all frames. Sub-pixel interpolation makes the noise a
+        little weaker, and correlated; ``assumed`` says so.
 
     Raises
     ------
     InputError
         There are no frames, or they differ in size.
     """
-    images = _read_frames(frames)
+    images, masks = _read_frames(frames)
     assumed: dict[str, Any] = {
         "kind": "burst",
         "frames": len(images),
@@ -66,17 +68,27 @@ def merge_burst(
     if align:
         shifts = estimate_shifts(images, max_shift)
         images = [shift_image(image, -dx, -dy) for image, (dx, dy) in zip(images, shifts, strict=True)]
+        masks = [
+            mask if mask is None else shift_image(mask.astype(np.float32), -dx, -dy) != 0
+            for mask, (dx, dy) in zip(masks, shifts, strict=True)
+        ]
         assumed["shifts_px"] = [[round(float(dx), 3), round(float(dy), 3)] for dx, dy in shifts]
         assumed["noise"] = "aligned by interpolation: a little weaker than the sensor's, and correlated"
-    merged = (sum(images, np.zeros(images[0].shape)) / len(images)).astype(np.float32)
-    return Recording(merged, None if sensor is None else sensor.averaged(len(images)), assumed)
+    total, count = np.zeros(images[0].shape), np.zeros((*images[0].shape[:2], 1))
+    for image, mask in zip(images, masks, strict=True):
+        seen = 1.0 if mask is None else ~mask[..., None]
+        total, count = total + seen * image, count + seen
+    unseen = count[..., 0] == 0
+    merged = (np.where(count, total, images[0]) / np.maximum(count, 1)).astype(np.float32)
+    averaged = None if sensor is None else sensor.averaged(len(images))
+    return Recording(merged, averaged, assumed, unseen if unseen.any() else None)
 
 
-def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
-    """Return the frames of a burst as images of one size."""
+def _read_frames(frames: Any) -> tuple[list[NDArray[np.float32]], list[Mask | None]]:
+    """Return the frames of a burst as images of one size, and which of their pixels are masked."""
     if isinstance(frames, str | os.PathLike):
-        pages = decode_pages(frames, several=True)
-        frames = [page if page.ndim == 2 else page[:, :, ::-1] for page in pages]  # OpenCV has blue first
+        shown = repr(os.fspath(frames))
+        frames = [as_recorded(page, shown) for page in decode_pages(frames, several=True)]
     elif isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
         raise InputError(f"A burst must be (frames, H, W) or (frames, H, W, 3), but it has shape {frames.shape}.")
     elif not isinstance(frames, np.ndarray | Sequence):
@@ -88,7 +100,7 @@ def _read_frames(frames: Any) -> list[NDArray[np.float32]]:
         if image.shape != (first := images[0].shape):
             found = f"frame 0 has shape {first}, frame {number} has {image.shape}"
             raise InputError(f"The frames of a burst must be of one size: {found}.")
-    return images
+    return images, [pixel_mask(frame) for frame in frames]
 
 
 def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 16.0) -> Floats:
