@@ -28,6 +28,7 @@ from dataset_folders import (
     png,
     views,
 )
+from moving_rig import moving_rig, write_archives
 from numpy.typing import NDArray
 from reference_data import data_folder
 
@@ -235,6 +236,24 @@ def test_own_pairs_are_read_with_truth_in_either_format(tmp_path: Path, truth: s
 
     for given in (tmp_path, scene_folder):
         assert_holds(open_dataset("folder", given).load("desk"), PLANE)
+
+
+@pytest.mark.parametrize("kind", ["folder", "eth3d", "sequence"])
+def test_scenes_that_are_links_have_the_names_of_the_links(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("first", "second"):
+        target = tmp_path / "store" / place / "scene"
+        if kind == "sequence":
+            write_archives(target, moving_rig(2))
+        else:
+            pfm(pair(target) / "disp0GT.pfm", PLANE)
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / place).symlink_to(target)
+
+    assert open_dataset(kind, tmp_path / "data").names == ("first", "second")
+    monkeypatch.chdir(tmp_path / "data" / "first")
+    assert open_dataset(kind, ".").names == (tmp_path.joinpath("store/first/scene").name,)  # "." is where a link led to
 
 
 def test_own_pairs_need_no_truth(tmp_path: Path) -> None:

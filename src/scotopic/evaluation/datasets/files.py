@@ -45,6 +45,11 @@ def subfolders(folder: Path) -> list[Path]:
         ) from error
 
 
+def scene_name(folder: Path) -> str:
+    """Return the name of a scene's folder, also of ``.``; that of a link is its own, since targets may share theirs."""
+    return os.path.basename(os.path.abspath(folder))
+
+
 def scene_folders(folder: Path, files: Collection[str]) -> list[Path]:
     """Return the folders that hold a scene each, sorted: `folder` itself, or those in it.
 

@@ -61,7 +61,7 @@ class DatasetKind:
                 return []
             folder = inside[size]
         names = (*self.views, *self.truth, *self.right_truth)
-        return [Place(scene.resolve().name, scene, size) for scene in files.scene_folders(folder, names)]
+        return [Place(files.scene_name(scene), scene, size) for scene in files.scene_folders(folder, names)]
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -154,7 +154,7 @@ class _OwnPairs(DatasetKind):
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the scenes: every folder with a view."""
-        return [Place(scene.resolve().name, scene) for scene in files.scene_folders(folder, _OWN_NAMES)]
+        return [Place(files.scene_name(scene), scene) for scene in files.scene_folders(folder, _OWN_NAMES)]
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -177,7 +177,7 @@ class _Sequences(DatasetKind):
 
     def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
         """Return the sequences in a folder."""
-        return [Place(found.resolve().name, found) for found in sequences.sequence_folders(folder)]
+        return [Place(files.scene_name(found), found) for found in sequences.sequence_folders(folder)]
 
     def read(self, place: Place) -> Recording:
         """Read all frames; what a pair is for other data sets is the first of them here."""
