@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +223,20 @@ def test_a_search_wider_than_the_image_is_that_of_the_image() -> None:
 def test_parameters_that_make_no_sense_are_refused_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=str(next(iter(wrong.values() if "preset" in wrong else wrong)))):
         StereoScotopic.create(**wrong)
+
+
+def test_the_match_of_an_earlier_pair_is_not_given_for_the_last() -> None:
+    left, right = blocks(6)
+    matcher = StereoScotopic.create(0, 16, **FAST)
+    for spoil in (lambda: matcher.compute(left, right[:, :-4]), lambda: matcher.setMinDisparity(500)):
+        matcher.setMinDisparity(0)
+        matcher.compute(left, right)
+        assert matcher.getMatch() is not None
+        with suppress(InputError):
+            spoil()
+            matcher.compute(left, right)  # beyond the width of the image
+
+        assert matcher.getMatch() is None
 
 
 def test_pairs_that_cannot_be_matched_are_refused() -> None:

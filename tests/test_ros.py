@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from made_match import made_match
 
+from scotopic.depth import Calibration
 from scotopic.errors import SettingsError
 from scotopic.interop import confidence_image, depth_image, disparity_image
 
@@ -100,6 +102,16 @@ def test_numbers_stand_in_for_an_object_and_go_before_its_own() -> None:
 def test_a_calibration_that_lacks_something_is_refused_by_its_name(numbers: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         disparity_image(made_match(DISPARITY), **numbers)
+
+
+@pytest.mark.parametrize("make", [disparity_image, depth_image])
+def test_a_calibration_of_images_of_another_size_is_refused(make: Callable[..., dict[str, Any]]) -> None:
+    match = made_match(DISPARITY)
+    rig = Calibration(fx=500.0, fy=500.0, cx=1.0, cy=0.5, baseline=0.12, width=3, height=2)
+
+    make(match, rig)
+    with pytest.raises(SettingsError, match="3 x 2 px, but the calibration is for 6 x 4 px"):
+        make(match, rig.resized(6, 4))
 
 
 def test_the_stamp_of_a_message_is_kept_to_the_nanosecond() -> None:

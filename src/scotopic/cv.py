@@ -150,6 +150,7 @@ class StereoScotopic:
         ScotopicError
             The pair cannot be matched; the message says why.
         """
+        self._match = None  # not that of an earlier pair, should there be none of this one
         views = _as_rgb(left, "left"), _as_rgb(right, "right")
         masks = pixel_mask(left), pixel_mask(right)
         given = self._parameters
@@ -190,7 +191,10 @@ class StereoScotopic:
     getMode, setMode = _make_accessors("mode", "without effect; paths always come from eight directions")
 
     def getMatch(self) -> Match | None:
-        """Return the last :class:`scotopic.Match`, with confidence and reasons; ``None`` before the first pair."""
+        """Return the :class:`scotopic.Match` of the last pair, with confidence and reasons.
+
+        ``None`` before the first pair, and if the last one could not be matched or the search lies outside of it.
+        """
         return self._match
 
     def getDefaultName(self) -> str:

@@ -161,8 +161,15 @@ def as_calibration(calibration: Any, shape: tuple[int, int], **numbers: float | 
     """Return the calibration of images of a shape ``(height, width)``, from an object with its attributes and numbers.
 
     Numbers replace the attributes. The principal point is the center of the image, ``fy`` is ``fx`` and ``doffs`` is 0
-    by default. Raises :class:`SettingsError` if ``fx`` or ``baseline`` is missing, or a number is impossible.
+    by default. Raises :class:`SettingsError` if ``fx`` or ``baseline`` is missing, a number is impossible, or the
+    object says that it is for images of another size.
     """
+    size = getattr(calibration, "width", None), getattr(calibration, "height", None)
+    if None not in size and size != shape[::-1]:
+        raise SettingsError(
+            f"The disparity map is {shape[1]} x {shape[0]} px, but the calibration is for {size[0]} x {size[1]} px. "
+            "Resize or crop the calibration as the images were."
+        )
     found: dict[str, float] = {"cx": (shape[1] - 1) / 2, "cy": (shape[0] - 1) / 2}
     for name in ("fx", "fy", "cx", "cy", "baseline", "doffs"):
         given = numbers.get(name)
