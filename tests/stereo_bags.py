@@ -65,23 +65,29 @@ def write_bag(
     views: tuple[Sequence[np.ndarray], Sequence[np.ndarray]],
     *,
     stamps: tuple[Sequence[int], Sequence[int]] | None = None,
+    headers: tuple[Sequence[int], Sequence[int]] | None = None,
     encoding: str = "mono8",
     topics: tuple[str, str] = (LEFT, RIGHT),
     with_cameras: bool = True,
     compress: bool = False,
 ) -> Path:
-    """Write a bag and return its path: of ROS 1 for ``.bag``, else of ROS 2, one file as ``ros2 bag record`` has it."""
+    """Write a bag and return its path: of ROS 1 for ``.bag``, else of ROS 2, one file as ``ros2 bag record`` has it.
+
+    `stamps` are the times of the recording, and of the headers too if there are no `headers`.
+    """
     is_ros2 = path.suffix != ".bag"
     store = get_typestore(Stores.ROS2_HUMBLE if is_ros2 else Stores.ROS1_NOETIC)
     pack = store.serialize_cdr if is_ros2 else store.serialize_ros1
     times = stamps or tuple([START + 100_000_000 * number for number in range(len(view))] for view in views)
     messages: list[tuple[int, str, Any]] = []
-    for topic, view, moments, offset in zip(topics, views, times, (0.0, BASELINE), strict=True):
+    for topic, view, moments, taken, offset in zip(
+        topics, views, times, headers or times, (0.0, BASELINE), strict=True
+    ):
         if with_cameras and len(view):
             name = f"{topic.removesuffix('/compressed').rpartition('/')[0]}/camera_info"
             messages.append((moments[0], name, camera_message(store, view[0].shape[:2], offset, is_ros2)))
-        for image, moment in zip(view, moments, strict=True):
-            messages.append((moment, topic, image_message(store, image, moment, encoding, is_ros2)))
+        for image, moment, at in zip(view, moments, taken, strict=True):
+            messages.append((moment, topic, image_message(store, image, at, encoding, is_ros2)))
     target = path if not is_ros2 else path.with_suffix(".folder")
     if is_ros2:
         plugin = StoragePlugin.MCAP if path.suffix == ".mcap" else StoragePlugin.SQLITE3

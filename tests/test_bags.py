@@ -94,6 +94,24 @@ def test_frames_are_paired_by_their_times_not_by_their_numbers(tmp_path: Path) -
         np.testing.assert_array_equal(second, right[partner])
 
 
+@pytest.mark.parametrize("without", [0, 1])
+def test_two_views_are_paired_by_one_clock(tmp_path: Path, without: int) -> None:
+    both = frames(6, 0), frames(6, 1)
+    taken = [START + 50 * MS * number for number in range(6)]
+    recorded = [moment + 50 * MS for moment in taken]  # one frame later
+    headers = [taken, taken]
+    headers[without] = [0] * 6  # the driver of one camera does not write when an image was taken
+    path = write_bag(tmp_path / "drive.mcap", both, stamps=(recorded, recorded), headers=(headers[0], headers[1]))
+
+    with open_pairs(*views(path)) as pairs:
+        found = list(pairs)
+
+    assert len(found) == 6
+    for number, (first, second) in enumerate(found):
+        np.testing.assert_array_equal(first, both[0][number])
+        np.testing.assert_array_equal(second, both[1][number])
+
+
 def test_cameras_that_never_look_at_the_same_time_are_refused(tmp_path: Path) -> None:
     at_left = [START + 100 * MS * number for number in range(3)]
     at_right = [moment + 40 * MS for moment in at_left]

@@ -98,6 +98,18 @@ def test_compressed_images_are_decoded(suffix: str) -> None:
     np.testing.assert_allclose(found.astype(int), color, atol=3)
 
 
+@pytest.mark.parametrize("cell", ["rggb", "bggr", "gbrg", "grbg"])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_mosaic_that_is_compressed_is_one_as_if_it_were_not(cell: str, bits: int) -> None:
+    mosaic = np.random.default_rng(0).integers(0, 2**bits, (8, 10)).astype(f"<u{bits // 8}")
+    plain = image_from_message(message(mosaic.tobytes(), f"bayer_{cell}{bits}", 8, 10))
+
+    data = cv2.imencode(".png", mosaic)[1].tobytes()
+    found = image_from_message(SimpleNamespace(format=f"bayer_{cell}{bits}; png compressed ", data=data))
+
+    np.testing.assert_array_equal(found, plain)
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

@@ -71,6 +71,8 @@ class BagTopic:
     ----------
     stamps
         The time of each frame in ns: that of its header, or, if those do not grow, of its recording.
+    by_header
+        Whether `stamps` are those of the headers.
     camera_info
         The first message of the ``camera_info`` beside the images; ``None`` if there is none.
     """
@@ -84,7 +86,10 @@ class BagTopic:
         try:
             self._connections = self._find(topic)
             self._is_ros2 = _is_ros2(bag)
-            self.stamps = self._read_stamps()
+            written, self._recorded = self._read_stamps()
+            grows = all(first < second for first, second in pairwise(written))
+            self.by_header = grows and written[0] > 0
+            self.stamps = written if self.by_header else self._recorded
             self.camera_info = _first_camera_info(bag, self._reader, camera_info_topic(topic))
         except BaseException:
             self.close()
@@ -150,15 +155,19 @@ class BagTopic:
             for connection, time, raw in self._reader.messages(connections=connections):
                 yield raw, connection.msgtype, time
 
-    def _read_stamps(self) -> list[int]:
+    def use_recording_times(self) -> None:
+        """Take the times of the recording, whatever the headers say."""
+        self.by_header, self.stamps = False, self._recorded
+
+    def _read_stamps(self) -> tuple[list[int], list[int]]:
+        """Return the times in the headers, 0 where there is none, and those of the recording."""
         written, recorded = [], []
         for raw, _, time in self._messages(self._connections):
             written.append(_header_stamp(raw, self._is_ros2))
             recorded.append(time)
         if not recorded:
             raise InputError(f"{self.title} has no frames. Record it again.")
-        grows = all(first < second for first, second in pairwise(written))
-        return written if grows and written[0] > 0 else recorded
+        return written, recorded
 
 
 def read_camera_info(bag: Path, topic: str) -> Any:
@@ -244,9 +253,13 @@ def open_topic(path: Path) -> BagTopic:
 def pair_by_time(left: BagTopic, right: BagTopic) -> None:
     """Leave in two views only the frames that were taken together, so that frames with one number form a pair.
 
-    Cameras drop frames, each its own, so the number of a message says little. A pair's times differ by at most
+    Cameras drop frames, each its own, so the number of a message says little. Both times are of one clock, that of the
+    headers or, unless both views have those, that of the recording. A pair's times differ by at most
     :data:`TOLERANCE`, and by at most half of the time between two frames. Raises :class:`InputError` if there are none.
     """
+    if left.by_header != right.by_header:  # a recording is later than the camera, perhaps by a whole frame
+        left.use_recording_times()
+        right.use_recording_times()
     tolerance = min(TOLERANCE, *(_period(view.stamps) // 2 for view in (left, right)))
     pairs: list[tuple[int, int]] = []
     first = second = 0

@@ -75,7 +75,13 @@ def image_from_message(message: Any, title: str = "The image message") -> NDArra
             f"{title} is compressed as {str(message.format)[:40]!r}, which holds {image.dtype} of shape {image.shape}. "
             "Record gray or color images of 8 or 16 bits."
         )
-    return image if image.ndim == 2 else np.ascontiguousarray(image[:, :, ::-1])  # OpenCV has blue first
+    if image.ndim == 3:
+        return np.ascontiguousarray(image[:, :, ::-1])  # OpenCV has blue first
+    # "bayer_rggb8; png compressed": a mosaic is compressed as it is, as if it were gray.
+    recorded = _ENCODINGS.get(str(message.format).partition(";")[0].strip())
+    if recorded is not None and recorded.mosaic is not None and recorded.channels == 1:
+        return _interpolated(image[..., None], recorded.mosaic, title)
+    return image
 
 
 def _plain_image(message: Any, title: str) -> NDArray[Any]:
