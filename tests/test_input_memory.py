@@ -23,7 +23,7 @@ from scotopic.app import inputs
 from scotopic.app.session import Limits, Session
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_image, read_npz, read_pfm
-from scotopic.io.headers import image_sizes
+from scotopic.io.headers import Size, image_sizes
 from scotopic.sensor import merge_burst, read_counts
 
 
@@ -134,7 +134,7 @@ def test_the_limit_can_be_raised_and_lowered(tmp_path: Path, monkeypatch: pytest
 
 def test_several_pages_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cv2.imwritemulti(str(tmp_path / "burst.tiff"), [np.zeros((200, 300), np.uint16)] * 5)
-    assert image_sizes((tmp_path / "burst.tiff").read_bytes(), pages=99) == [(300, 200, 1)] * 5
+    assert image_sizes((tmp_path / "burst.tiff").read_bytes(), pages=99) == [Size(300, 200, 1)] * 5
 
     monkeypatch.setenv("SCOTOPIC_MAX_GIB", str(4 * 200 * 300 * 4 / 2**30))  # four of five
     read_image(tmp_path / "burst.tiff")
@@ -174,3 +174,20 @@ def test_the_page_measures_what_will_be_decoded(tmp_path: Path, sizes: list[tupl
 
     with pytest.raises(InputError, match=r"left image 'two\.tiff' has 9 megapixels; the limit is 4"):
         inputs.receive_view(visitor, "left", path, Limits())
+
+
+@pytest.mark.parametrize("with_pixels", [False, True])
+def test_a_chunk_after_the_end_of_a_png_gets_no_memory(tmp_path: Path, with_pixels: bool) -> None:
+    pixels = png_chunk(b"IDAT", zlib.compress(b"\0\7\7" * 2))
+    head = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0))
+    claim = struct.pack(">I", 2**31 - 1) + pixels[4:]
+    body = head + (pixels if with_pixels else b"") + png_chunk(b"IEND", b"") + claim
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+    code = "import resource, sys\nfrom scotopic.io import read_image\nfrom scotopic.errors import InputError\n"
+    code += "try:\n    print(read_image(sys.argv[1]).tolist())\nexcept InputError as error:\n    print(error)\n"
+    code += "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 600_000"
+
+    done = limited(code, str(tmp_path / "image.png"), megabytes=8000)
+
+    assert done.returncode == 0, done.stderr
+    assert ("[[7, 7], [7, 7]]" if with_pixels else "no readable image") in done.stdout

@@ -85,17 +85,24 @@ def _whole(digits: bytes) -> int:
 
 def _png(data: bytes) -> Size:
     """Chunks are length, type, content, checksum; IHDR has the size, and fcTL that of a frame of an animation."""
-    sizes, channels, position = [], 1, len(PNG_SIGNATURE)
-    while position + 12 <= len(data):
-        length, kind = struct.unpack_from(">I4s", data, position)
+    sizes, channels = [], 1
+    for kind, position, _ in png_chunks(data):
         if kind == b"IHDR":
             sizes.append(struct.unpack_from(">II", data, position + 8))
             channels = max(channels, {0: 1, 4: 2, 2: 3, 3: 3}.get(data[position + 17], 4))
         elif kind == b"fcTL":
             sizes.append(struct.unpack_from(">II", data, position + 12))
-        position += 12 + length
     width, height = (max(side) for side in zip(*sizes, strict=True))
     return Size(width, height, channels)
+
+
+def png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the types of the chunks of a PNG file, where they begin and where they end, up to the end of the image."""
+    position, kind = len(PNG_SIGNATURE), b""
+    while position + 12 <= len(data) and kind != b"IEND":
+        length, kind = struct.unpack_from(">I4s", data, position)
+        yield kind, position, position + 12 + length
+        position += 12 + length
 
 
 def _jpeg(data: bytes) -> Size:
@@ -171,15 +178,18 @@ def as_stored(data: bytes) -> bytes:
     """Return an image file whose decoder leaves the pixels where and as they are stored.
 
     OpenCV turns TIFF pages by their orientation tag, whatever it is asked for, and stretches the values of text PGM and
-    PPM files from their white to 255. Here the tag says upright, and the white 255. `data` must be of a known format
+    PPM files from their white to 255. Here the tag says upright, and the white 255. What follows the end of a PNG image
+    is cut off: OpenCV would ask for as much memory as chunks there claim to need. `data` must be of a known format
     (:func:`image_sizes`).
     """
+    if data.startswith(PNG_SIGNATURE):
+        return data[: max(end for _, _, end in png_chunks(data))]
     if white := _TEXT_PNM_WHITE.match(data[:65536]):
         return data[: white.start(1)] + b"255" + data[white.end(1) :] if int(white[1]) < 255 else data
     if data[:4] not in _TIFF_ORDERS:
         return data
     tags: list[_Entry] = []
-    with suppress(struct.error):  # a page after those that were asked for is cut off
+    with suppress(struct.error, OverflowError):  # a page after those that were asked for is cut off
         for page in _tiff_pages(data, _MOST_PAGES):
             tags += [entry for entry in page if entry.tag == _ORIENTATION]
     if all(entry.value == _UPRIGHT for entry in tags):

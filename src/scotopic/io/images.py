@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored, image_sizes, jpeg_segments
+from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored, image_sizes, jpeg_segments, png_chunks
 from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
@@ -315,21 +315,18 @@ def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _is_damaged(data: bytes) -> bool:
-    """Return whether a PNG or JPEG ends before its end mark: some decoders then fill up with gray.
+    """Return whether a PNG or JPEG has no pixels or ends before its end mark: some decoders then fill up with gray.
 
     A PNG with a wrong checksum counts too: OpenCV would refuse it, but not before libpng has written to the terminal.
     """
     if data.startswith(PNG_SIGNATURE):
-        position, view = len(PNG_SIGNATURE), memoryview(data)
-        while position + 12 <= len(data):  # a chunk: length, type, content, checksum
-            kind, end = data[position + 4 : position + 8], position + 12 + int.from_bytes(view[position : position + 4])
+        kinds, view = set(), memoryview(data)
+        for kind, start, end in png_chunks(data):  # length, type, content, checksum
             is_needed = kind[:1].isupper()
-            if is_needed and zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
+            if is_needed and zlib.crc32(view[start + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
                 return True
-            if kind == b"IEND":
-                return False
-            position = end
-        return True
+            kinds.add(kind)
+        return not {b"IDAT", b"IEND"} <= kinds
     if data.startswith(b"\xff\xd8\xff"):
         return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
     return False
