@@ -9,13 +9,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from command_line import check_failure, contents, make_bad_images, run, succeed, write_pair
+from command_line import FAST, check_failure, contents, make_bad_images, run, succeed, write_pair
 
 import scotopic
 from scotopic.cli.commands import DEMO_FILES, JUNCTION_FILES, SIMULATION_FILES
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_image, read_pfm, write_pfm
-from scotopic.result import Match
+from scotopic.result import FILES, Match
 from scotopic.sensor import simulate_pair, to_uint8
 
 
@@ -119,6 +119,36 @@ def test_info_tells_versions_devices_presets_and_the_cache() -> None:
     printed = succeed("info").stdout
     assert scotopic.__version__ in printed
     assert all(name in printed for name in scotopic.PRESETS)
+
+
+def test_no_command_leaves_results_of_another_beside_its_own(pair: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "kept").mkdir()
+    views = [pair / "left.png", pair / "right.png"]
+    quick = ("-o", out, "--preset", "fast", "--set", "stride=8", "--overwrite")
+    commands = {
+        "match": (FILES, ("match", *views, *quick, "--max-disparity", 16)),
+        "junctions": (JUNCTION_FILES, ("junctions", views[0], *quick)),
+        "simulate": (SIMULATION_FILES, ("simulate", *views, "-o", out, "--overwrite")),
+        "demo": (DEMO_FILES, ("demo", *quick, "--max-disparity", 16)),
+    }
+    for name in ("match", "junctions", "match", "simulate", "demo", "simulate", "match", "demo", "match"):
+        files, command = commands[name]
+        succeed(*command)
+        (out / "notes.txt").write_text("mine")
+
+        assert set(contents(out)) == {*files, "notes.txt"}, name
+        assert json.loads((out / "report.json").read_text())["files"] == list(files)
+
+
+def test_what_is_simulated_can_be_matched_in_its_own_folder(pair: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    succeed("simulate", pair / "left.png", pair / "right.png", "-o", out)
+
+    succeed("match", out / "left.png", out / "right.png", "-o", out, "--overwrite", *FAST)
+    succeed("simulate", out / "left.png", out / "right.png", "-o", tmp_path / "again")
+
+    assert set(contents(out)) == {*FILES, "left.png", "right.png"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scotopic
-from scotopic.errors import InputError
+from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, write_png
 from scotopic.sensor import Recording, Sensor, linearize, read_picture, read_recording
 
@@ -31,6 +31,21 @@ def test_values_are_as_recorded_over_full_scale(tmp_path: Path, suffix: str, dty
     assert recording.assumed["linearized"] is None
     assert str(np.iinfo(dtype).max) in recording.assumed["values"]
     assert recording.assumed["file"] == str(path)
+
+
+@pytest.mark.parametrize("kind", ["counts", "bit-planes", "raw"])
+def test_what_is_linear_already_is_not_linearized_without_a_word(tmp_path: Path, kind: str) -> None:
+    np.save(tmp_path / "planes.npy", np.ones((2, 8, 8), np.uint8))
+
+    with pytest.raises(SettingsError, match="linear already"):
+        read_recording(tmp_path / "planes.npy", kind, response="srgb", white=None if kind == "raw" else 2.0)
+
+
+def test_an_unknown_treatment_of_mosaics_is_refused_whatever_the_file_is(tmp_path: Path) -> None:
+    write_png(tmp_path / "image.png", numbers(np.uint8))
+
+    with pytest.raises(SettingsError, match="binned, demosaiced, mosaic"):
+        read_recording(tmp_path / "image.png", color="binnned")
 
 
 def test_srgb_is_linearized_on_request_and_that_is_said(tmp_path: Path) -> None:

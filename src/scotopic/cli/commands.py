@@ -19,7 +19,15 @@ from rich.text import Text
 from scotopic.api import fit_junctions, match
 from scotopic.backends.device import DEVICES, resolve_device
 from scotopic.cli import options
-from scotopic.cli.console import StageDisplay, limited_threads, make_table, print_result, results_folder, write_json
+from scotopic.cli.console import (
+    StageDisplay,
+    earlier_files,
+    limited_threads,
+    make_table,
+    print_result,
+    results_folder,
+    write_json,
+)
 from scotopic.cli.evaluate import score_as_dict
 from scotopic.cli.match import describe_match
 from scotopic.demo import render_scene
@@ -82,8 +90,9 @@ def junctions(
             "patch_columns": columns,
             "settings": dataclasses.asdict(settings),
             "timings_seconds": clock.timings,
+            "files": list(JUNCTION_FILES),
         }
-        with display.stage("saving"), replaced_files(folder) as stage:
+        with display.stage("saving"), replaced_files(folder, earlier_files(folder, [image])) as stage:
             write_png(stage / "boundaries.png", as_picture(field.boundary_map))
             write_png(stage / "colors.png", as_picture(field.color_map))
             write_png(stage / "preview.png", draw_junctions(pixels, field))
@@ -98,7 +107,7 @@ def junctions(
             write_json(stage / "report.json", summary)
     done = f"{columns} x {rows} junctions in {clock.timings[JUNCTIONS.name]:.1f} s"
     text = [done, f"results in {folder}, see {folder / 'preview.png'}"]
-    print_result({**summary, "folder": str(folder), "files": list(JUNCTION_FILES)}, text, quiet, as_json)
+    print_result({**summary, "folder": str(folder)}, text, quiet, as_json)
 
 
 def simulate(
@@ -119,12 +128,12 @@ def simulate(
         noisy = simulate_pair(*clean, photons=photons, read_noise=read_noise, seed=seed)
         files = {"left": str(left), "right": str(right)}
         noise = {"photons": photons, "read_noise": read_noise, "seed": seed}
-        summary = {**_describe_image(clean[0]), **files, **noise}
-        with replaced_files(folder) as stage:
+        summary = {**_describe_image(clean[0]), **files, **noise, "files": list(SIMULATION_FILES)}
+        with replaced_files(folder, earlier_files(folder, [left, right])) as stage:
             save_pair(stage, *noisy)
             write_json(stage / "report.json", summary)
     text = [f"{photons:g} photons per pixel at white, read noise {read_noise:g}, seed {seed}", f"results in {folder}"]
-    print_result({**summary, "folder": str(folder), "files": list(SIMULATION_FILES)}, text, quiet, as_json)
+    print_result({**summary, "folder": str(folder)}, text, quiet, as_json)
 
 
 def save_pair(folder: Path, left: NDArray[np.float32], right: NDArray[np.float32]) -> None:
@@ -182,14 +191,15 @@ def demo(
             save_pair(stage, *noisy)
             write_pfm(stage / "truth.pfm", scene.disparity_left)
             write_json(stage / "scores.json", {"scores": found})
+            report = {**result.report(), "files": list(DEMO_FILES)}
+            write_json(stage / "report.json", report)
     summary = {
-        **result.report(),
+        **report,
         "photons": PHOTONS,
         "read_noise": READ_NOISE,
         "scores": found,
         "elapsed_seconds": time.perf_counter() - start,
         "folder": str(folder),
-        "files": list(DEMO_FILES),
     }
     table = make_table("window", "EPE", *(f"Bad-{k:g}" for k in scores[0].bad), "coverage")
     for each in scores:

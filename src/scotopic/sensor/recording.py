@@ -176,7 +176,7 @@ def read_recording(
         The file cannot be read, or its `kind` or `white` is missing.
     """
     from scotopic.sensor.counts import read_counts
-    from scotopic.sensor.raw import read_raw
+    from scotopic.sensor.raw import COLORS, read_raw
     from scotopic.sensor.spad import read_bit_planes
 
     shown, suffix = repr(os.fspath(path)), Path(path).suffix.lower()
@@ -186,6 +186,10 @@ def read_recording(
         if suffix in (".npy", ".bin"):
             raise ask_for_kind(shown)
         kind = "raw" if suffix in RAW_SUFFIXES else "image"
+    if color not in COLORS:
+        raise SettingsError(f"color must be one of {', '.join(COLORS)}, not {color!r}.")
+    if response not in (None, "linear") and kind != "image":
+        raise SettingsError(f"{shown} is read as {kind}, which is linear already. Leave response (--linearize) out.")
     given = {"black": black, "bits": bits, **({"white": white} if kind == "raw" else {})}
     unused = [name for name, value in given.items() if value is not None]
     if unused and kind != "image":
