@@ -175,6 +175,15 @@ def test_without_camera_info_there_is_no_calibration(tmp_path: Path) -> None:
     assert camera_info_paths(tmp_path / "left.mp4", tmp_path / "right.mp4") == []
 
 
+def test_binning_counts_also_if_the_size_is_not_given() -> None:
+    right = np.array([500.0, 0, 320, -60, 0, 500, 240, 0, 0, 0, 1, 0])
+    infos = [camera_info(width=0, height=0, binning_x=2, binning_y=2, p=p) for p in (camera_info().p, right)]
+
+    found = calibration_from_camera_info(*infos)
+
+    assert (found.fx, found.cx, found.width) == (250, 159.75, None)  # (320 + 1/2) / 2 - 1/2
+
+
 def test_binning_and_region_of_interest_are_in_the_calibration() -> None:
     right = camera_info(p=np.array([500.0, 0, 320, -60, 0, 500, 240, 0, 0, 0, 1, 0]))
     plain = calibration_from_camera_info(camera_info(), right)

@@ -118,6 +118,28 @@ def test_ros_messages_and_block_lists_are_understood_too(tmp_path: Path) -> None
     assert read_calibration(left, right).baseline == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("binning_x: 2\nbinning_y: 2", (250.0, 159.75, 119.75, 320, 240)),  # (c + 1/2) / 2 - 1/2
+        # A quarter of the image, of the same proportions: it is not the image at half the size.
+        ("roi: {x_offset: 160, y_offset: 120, width: 320, height: 240, do_rectify: false}", (500, 160, 120, 320, 240)),
+        ("binning_x: 0\nroi:\n  x_offset: 0\n  y_offset: 0\n  width: 0\n  height: 0", (500, 320, 240, 640, 480)),
+    ],
+)
+def test_binning_and_region_in_ros_files_are_heeded(tmp_path: Path, part: str, expected: tuple[float, ...]) -> None:
+    for side, place in (("left", 0), ("right", -60)):
+        (tmp_path / f"{side}.yaml").write_text(
+            f"width: 640\nheight: 480\nk: [500, 0, 320, 0, 500, 240, 0, 0, 1]\n{part}\n"
+            f"p: [500, 0, 320, {place}, 0, 500, 240, 0, 0, 0, 1, 0]\n"
+        )
+
+    found = read_calibration(tmp_path / "left.yaml", tmp_path / "right.yaml")
+
+    assert (found.fx, found.cx, found.cy, found.width, found.height) == expected
+    assert found.baseline == pytest.approx(0.12)
+
+
 def test_one_ros_file_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert "right camera" in refusal(written(tmp_path, ROS_LEFT, "left.yaml"))
 

@@ -50,10 +50,10 @@ def calibration_from_camera_info(left: Any, right: Any, *, source: str = "ROS ca
     full = Calibration.from_projections(
         *projections, width=width or None, height=height or None, rig=rig, source=f"{source}, baseline in m"
     )
-    return _of_published_image(full, left, right)
+    return of_published_image(full, left, right)
 
 
-def _of_published_image(full: Calibration, left: Any, right: Any) -> Calibration:
+def of_published_image(full: Calibration, left: Any, right: Any) -> Calibration:
     """Return the calibration of the part of the sensor that is published, and of its binned pixels.
 
     The numbers of a message are those of the full image before binning (REP 104).
@@ -66,9 +66,10 @@ def _of_published_image(full: Calibration, left: Any, right: Any) -> Calibration
             right_x=int(other.x_offset) if other.width else 0,
         )  # fmt: skip
     across, down = (max(1, int(getattr(left, name))) for name in ("binning_x", "binning_y"))
-    if (across, down) == (1, 1) or found.width is None or found.height is None:
+    if (across, down) == (1, 1):
         return found
-    return found.scaled(1 / across, 1 / down, found.width // across, found.height // down)
+    width, height = found.width and found.width // across, found.height and found.height // down
+    return found.scaled(1 / across, 1 / down, width, height)
 
 
 def _field(info: Any, name: str) -> Any:

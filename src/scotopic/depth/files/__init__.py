@@ -20,6 +20,8 @@ KINDS = (
     "YAML files, and five numbers 'fx cx cy baseline doffs'."
 )
 _FIRST_PLAIN_LINE = re.compile(r"(?:fx|fy|cx|cy|baseline|doffs|width|height)\b|[-+.0-9]")
+# Other kinds may begin with the size of the image.
+_NOT_PLAIN_LINE = re.compile(r"cam0\s*=|(?:[kpKPQ]|camera_matrix|projection_matrix|[KPM][12])\s*:")
 # In this order: KITTI's "P1: 7.2e+02 0 ..." would be a YAML key too, but there numbers stand in a list.
 _TYPICAL_LINES = {
     "middlebury": re.compile(r"cam0\s*="),
@@ -122,7 +124,7 @@ def _kind(file: TextFile) -> str:
         return "yaml"
     if [len(line.split()) for line in content] == [12, 12]:  # with P0: and P1: they would be 13
         return "projections"
-    if _FIRST_PLAIN_LINE.match(content[0]) and not any(re.match(r"cam0\s*=", line) for line in content):
+    if _FIRST_PLAIN_LINE.match(content[0]) and not any(_NOT_PLAIN_LINE.match(line) for line in content):
         return "plain"
     for kind, line in _TYPICAL_LINES.items():
         if any(line.match(each) for each in content):

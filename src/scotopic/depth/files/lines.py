@@ -130,6 +130,13 @@ class Node:
         """Return the one number."""
         return float(self.numbers(1)[0])
 
+    def whole_number(self) -> int:
+        """Return the one number, whole and not below 0."""
+        value = self.number()
+        if value != int(value) or not 0 <= value <= 1e7:
+            raise self.error(f"{self.key} is {value:g}, which is not a whole number from 0 on.")
+        return int(value)
+
     def pixels(self, count: int = 1) -> list[int]:
         """Return the numbers as whole pixels, above 0."""
         values = self.numbers(count).tolist()

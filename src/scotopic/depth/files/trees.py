@@ -8,6 +8,7 @@ YAML ``1_000`` is a number and ``1e3`` is not. Aliases, document types and repea
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -17,7 +18,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig
-from scotopic.depth.camera_info import ROS_MODELS
+from scotopic.depth.camera_info import ROS_MODELS, of_published_image
 from scotopic.depth.files.lines import TextFile, Tree, image_size
 from scotopic.io.images import call_opencv
 
@@ -276,4 +277,16 @@ def read_ros(files: list[TextFile], trees: list[Tree]) -> Calibration:
     width, height = sizes[0]
     rig = Rig(cameras[0], cameras[1], width, height) if len(cameras) == 2 else None
     source = f"ROS camera_info {files[0].shown} and {files[1].shown}, baseline in m"
-    return Calibration.from_projections(*projections, width=width, height=height, rig=rig, source=source)
+    full = Calibration.from_projections(*projections, width=width, height=height, rig=rig, source=source)
+    return of_published_image(full, _published_part(trees[0]), _published_part(trees[1]))
+
+
+def _published_part(tree: Tree) -> SimpleNamespace:
+    """Return the binning and the region of interest of a message, 0 where the file has none, as its fields."""
+    region = tree["roi"].value if "roi" in tree else {}
+    if not isinstance(region, dict):
+        raise tree["roi"].error("roi has no x_offset, y_offset, width and height.")
+    names = ("x_offset", "y_offset", "width", "height")
+    roi = {name: region[name].whole_number() if name in region else 0 for name in names}
+    binning = {name: tree[name].whole_number() if name in tree else 0 for name in ("binning_x", "binning_y")}
+    return SimpleNamespace(**binning, roi=SimpleNamespace(**roi))
