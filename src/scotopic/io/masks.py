@@ -9,6 +9,9 @@ from scotopic.errors import InputError
 
 Mask = NDArray[np.bool_]
 
+# One over what is left of noise when its blur is subtracted: the norm of a unit impulse minus a Gaussian of 1 px.
+_WHOLE_NOISE = (1 - 1 / np.pi + 1 / (4 * np.pi)) ** -0.5
+
 
 def masked_to_nan(values: Any) -> Any:
     """Return a masked array as floats with NaN where it is masked, and anything else as it is."""
@@ -49,7 +52,8 @@ def with_mask(image: NDArray[Any], mask: Mask | None) -> Any:
 def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
     """Return pixels, ``H x W`` or ``H x W x C``, with a mean of the nearest known ones where they are masked.
 
-    So no edge appears that the scene does not have. Zeros if all are masked.
+    So no edge appears that the scene does not have. In holes wider than a few pixels the noise of known pixels is
+    added, without which the image would seem to have less of it than it has. Zeros if all are masked.
     """
     import cv2
 
@@ -59,7 +63,7 @@ def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
     planes[mask] = 0
     # Of the known pixels near a place: how many there are, and their sum. Each turn looks twice as far, at half the
     # size, so that large holes take no longer than small ones; at a single pixel all that are known are near.
-    sums, filled = np.dstack([~mask, planes]), planes.copy()
+    sums, filled, inside = np.dstack([~mask, planes]), planes.copy(), None
     while missing.any() and not mask.all():
         blurred = cv2.GaussianBlur(sums, (0, 0), 1.0, borderType=cv2.BORDER_CONSTANT)
         if blurred.shape[:2] != (height, width):
@@ -67,9 +71,26 @@ def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
         found = missing & (blurred[..., 0] > 1e-3)
         filled[found] = blurred[found, 1:] / blurred[found, :1]
         missing &= ~found
+        if inside is None:
+            inside, near = missing.copy(), blurred
         half = tuple(-(-side // 2) for side in sums.shape[1::-1])
         sums = 4 * cv2.resize(sums, half, interpolation=cv2.INTER_AREA).reshape(*half[::-1], -1)
+    if inside is not None and inside.any():
+        noise = planes[~mask] - near[~mask, 1:] / near[~mask, :1]
+        filled[inside] += _like_noise(noise, near[~mask, 1] / near[~mask, 0], filled[inside, 0])
     values = filled.reshape(pixels.shape)
     if pixels.dtype.kind == "b":
         return values > 0.5
-    return (values if pixels.dtype.kind == "f" else np.rint(values)).astype(pixels.dtype)
+    if pixels.dtype.kind == "f":
+        return values.astype(pixels.dtype)
+    return np.clip(np.rint(values), 0, np.iinfo(pixels.dtype).max).astype(pixels.dtype)
+
+
+def _like_noise(noise: NDArray[np.float64], levels: NDArray[np.float64], wanted: NDArray[np.float64]) -> Any:
+    """Return noise, ``N x C``, for pixels of `wanted` brightness, taken from known pixels of about that brightness."""
+    order = np.argsort(levels, kind="stable")
+    place = np.searchsorted(levels[order], wanted)
+    # One of the nearest twentieth by brightness; the same every time.
+    reach = max(len(order) // 40, 1)
+    place += np.random.default_rng(0).integers(-reach, reach + 1, place.shape)
+    return _WHOLE_NOISE * noise[order[np.clip(place, 0, len(order) - 1)]]
