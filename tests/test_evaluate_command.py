@@ -355,3 +355,16 @@ def test_a_map_that_falls_where_the_truth_rises_gets_a_warning(maps: dict[str, n
 
     assert "looks like a depth" in warned.stderr
     assert "warning" not in fine.stderr
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 16.0, 256.0])
+def test_a_map_on_another_scale_gets_a_warning(tmp_path: Path, factor: float) -> None:
+    truth = 10 + 5 * np.random.default_rng(0).random((40, 50), np.float32)
+    noise = 0.3 * np.random.default_rng(1).standard_normal(truth.shape).astype(np.float32)
+    write_pfm(tmp_path / "truth.pfm", truth)
+    write_pfm(tmp_path / "map.pfm", np.float32(factor) * (truth + noise))
+
+    result = succeed("evaluate", tmp_path / "map.pfm", tmp_path / "truth.pfm")
+
+    assert ("times the truth nearly everywhere" in result.stderr) == (factor != 1)
+    assert f"{factor:.3g}"[:2] in result.stderr or factor == 1

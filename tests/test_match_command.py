@@ -6,12 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from command_line import FAST, check_failure, contents, error_line, make_bad_images, run, succeed, write_pair
 
 import scotopic
-from scotopic.io import read_pfm, write_png
+from scotopic.io import read_image, read_pfm, write_png
 from scotopic.result import FILES, Match, Reason
 from scotopic.warmup import LOADING
 
@@ -188,3 +189,13 @@ def test_a_folder_without_permission_is_refused_before_the_work(pair: Path, tmp_
         tmp_path.chmod(0o700)
 
     check_failure(result, "out.*ermission", tmp_path / "out" / "never")
+
+
+@pytest.mark.parametrize("pages", [1, 3])
+def test_pages_that_are_not_matched_are_named(pair: Path, tmp_path: Path, pages: int) -> None:
+    for name in ("left", "right"):
+        cv2.imwritemulti(str(tmp_path / f"{name}.tif"), [read_image(pair / f"{name}.png")[..., 1]] * pages)
+
+    result = succeed("match", tmp_path / "left.tif", tmp_path / "right.tif", "-o", tmp_path / "out", *FAST)
+
+    assert ("warning: Of the pages of a TIFF file one is matched, the first of 3." in result.stderr) == (pages == 3)

@@ -30,6 +30,7 @@ COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a map with a
 CURVE_POINTS = 100
 INCOMPLETE = 1  #: exit code of a benchmark of which some tasks failed or were not run
 _LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
+_LEAST_FACTOR, _SPREAD = 1.4, 0.1  # between two maps, and of the logarithm of their ratio between its quartiles
 _OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
 
 
@@ -93,6 +94,12 @@ def evaluate(
             "both must be disparities in px.",
             err=True,
         )
+    if not quiet and (factor := _find_factor(answers.disparity, true)) is not None:
+        typer.echo(
+            f"warning: {str(prediction)!r} is {factor:.3g} times the truth nearly everywhere. One of the two seems "
+            "to be in another unit, or of images of another size; both must be disparities in px of one size.",
+            err=True,
+        )
     height, width = true.shape
     summary = {
         "prediction": str(prediction),
@@ -153,6 +160,16 @@ def _looks_like_depth(disparity: Map, truth: Map) -> bool:
         return False
     first, second = (each.flat[known].argsort(kind="stable").argsort(kind="stable") for each in (disparity, truth))
     return bool(np.corrcoef(first, second)[0, 1] < _OPPOSITE)
+
+
+def _find_factor(disparity: Map, truth: Map) -> float | None:
+    """Return by what one map is to be divided to be like the other, if they differ by a factor and by little else."""
+    both = np.isfinite(disparity) & np.isfinite(truth) & (disparity > 0) & (truth > 0)
+    if np.count_nonzero(both) < _LEAST_RANKED:
+        return None
+    low, middle, high = np.quantile(np.log(disparity[both] / truth[both]), (0.25, 0.5, 0.75))
+    is_a_factor = high - low < _SPREAD and abs(middle) > math.log(_LEAST_FACTOR)
+    return math.exp(middle) if is_a_factor else None
 
 
 def _read_region(path: Path) -> Region:

@@ -37,7 +37,7 @@ from scotopic.io.masks import with_mask
 from scotopic.levels import find_levels, warn_of_given_levels
 from scotopic.preview import draw_preview, reasons_in_words
 from scotopic.result import FILES, Match
-from scotopic.sensor import read_recording
+from scotopic.sensor import Recording, read_recording
 from scotopic.settings import Settings
 from scotopic.warmup import warmed
 
@@ -128,7 +128,8 @@ def match(
         checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
         are_given = "levels" in first.assumed
         if not quiet:
-            print_warnings(checked, rectify_first, warn_of_given_levels(*views) if are_given else None)
+            dark = warn_of_given_levels(*views) if are_given else None
+            print_warnings(checked, rectify_first, dark, _warn_of_pages(recordings))
         if not are_given:
             found = find_levels(*views).as_dict()
             for each in recordings:
@@ -163,6 +164,14 @@ def match(
     written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
     text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
     print_result({**report, **written}, text, quiet, as_json)
+
+
+def _warn_of_pages(recordings: Sequence[Recording]) -> str | None:
+    """Return what to tell the user if files have more pages than the one that is matched."""
+    pages = [each.assumed["pages"] for each in recordings if "pages" in each.assumed]
+    if not pages:
+        return None
+    return f"Of the pages of a TIFF file one is matched, {pages[0]}. With scotopic burst all of them make one answer."
 
 
 def describe_match(result: Match) -> str:

@@ -56,6 +56,12 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     return as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
 
 
+def count_pages(path: str | os.PathLike[str]) -> int:
+    """Return how many pages an image file has, of which :func:`read_image` reads the first: 1 unless it is a TIFF."""
+    data = read_input_file(path, "an image file", _FILE_LIMIT)
+    return max(len(image_sizes(data, _MOST_PAGES)), 1) if data[:4] in TIFF_SIGNATURES else 1
+
+
 def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> Iterator[NDArray[Any]]:
     """Yield the pages of a TIFF file, each read when it is asked for, or the one image of a file of another format.
 

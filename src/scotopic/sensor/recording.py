@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image, read_image
-from scotopic.io.images import RAW_SUFFIXES
+from scotopic.io.images import RAW_SUFFIXES, count_pages
 from scotopic.io.masks import Mask
 from scotopic.levels import given_levels
 from scotopic.sensor.hot_pixels import fill_hot_pixels, read_hot_pixels
@@ -105,7 +105,7 @@ def read_picture(
     """Read a PNG, TIFF, JPEG, PGM/PPM or PFM file: values as recorded, divided by the format's full scale.
 
     With a `response` (``"srgb"`` or a gamma) they are linearized; by default they stay as recorded, as in the paper.
-    ``assumed`` names the full scale and the response.
+    ``assumed`` names the full scale and the response, and `pages` if there are several, of which the first is read.
 
     With `black` and `white`, the stored values that become 0 and 1, or `bits`, those of which the camera uses the
     lowest, values are scaled to these levels first, and those above white are clipped.
@@ -119,6 +119,8 @@ def read_picture(
         "values": f"as recorded, over the full scale of {scale}",
         "linearized": None if response in (None, "linear") else f"from {response}",
     }
+    if (pages := count_pages(path)) > 1:
+        assumed["pages"] = f"the first of {pages}"
     levels = given_levels(black, white, bits, pixels.dtype)
     if levels is not None:
         assumed["values"] = f"as recorded, over the levels given, of the full scale of {scale}"
