@@ -381,3 +381,16 @@ def test_opencv_agrees_on_where_points_lie() -> None:
     right = cv2.projectPoints(point, np.zeros(3), np.array([-0.12, 0, 0]), other, np.zeros(5))[0].reshape(2)
 
     assert project(CALIBRATION, point[0]) == pytest.approx((left[0], left[1], left[0] - right[0]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"fx": "500"}, "not a number"), ({"baseline": None}, "not a number"), ({"cx": True}, "not a number"),
+     ({"width": 640.5}, "not a size")],
+)  # fmt: skip
+def test_what_is_no_number_is_refused_in_words(wrong: dict[str, object], words: str) -> None:
+    numbers = {"fx": 500.0, "fy": 500, "cx": np.float32(320), "cy": 240.0, "baseline": 0.1, "width": 640, "height": 480}
+
+    Calibration(**numbers)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=words):
+        Calibration(**{**numbers, **wrong})  # type: ignore[arg-type]

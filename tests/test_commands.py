@@ -9,10 +9,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from command_line import FAST, check_failure, contents, make_bad_images, run, succeed, write_pair
+from command_line import FAST, check_failure, contents, error_line, make_bad_images, run, succeed, write_pair
 
 import scotopic
 from scotopic.cli.commands import DEMO_FILES, JUNCTION_FILES, SIMULATION_FILES
+from scotopic.cli.console import results_folder
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_image, read_pfm, write_pfm
 from scotopic.result import FILES, Match
@@ -139,6 +140,25 @@ def test_no_command_leaves_results_of_another_beside_its_own(pair: Path, tmp_pat
 
         assert set(contents(out)) == {*files, "notes.txt"}, name
         assert json.loads((out / "report.json").read_text())["files"] == list(files)
+
+
+@pytest.mark.parametrize("command", ["match", "junctions", "simulate", "demo", "burst", "video"])
+def test_two_commands_do_not_work_in_one_folder(pair: Path, tmp_path: Path, command: str) -> None:
+    out, frames = tmp_path / "out", tmp_path / "frames"
+    frames.mkdir()
+    for number in range(2):
+        (frames / f"{number}.png").write_bytes((pair / "left.png").read_bytes())
+    inputs = {"match": [pair / "left.png"] * 2, "junctions": [pair / "left.png"], "simulate": [pair / "left.png"] * 2}
+    given = {"demo": [], **inputs}.get(command, [frames, frames])
+    preset = () if command == "simulate" else ("--preset", "fast")
+
+    with results_folder(out, FILES, overwrite=False):  # as the first command does while it works
+        refused = run(command, *given, "-o", out, *preset)
+
+        assert "Another run is writing its results" in error_line(refused)
+        assert out.is_dir()
+        assert contents(out) == {}
+    succeed("simulate", pair / "left.png", pair / "right.png", "-o", out)
 
 
 def test_what_is_simulated_can_be_matched_in_its_own_folder(pair: Path, tmp_path: Path) -> None:

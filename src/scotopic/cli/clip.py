@@ -20,7 +20,7 @@ from scotopic.cli.stream import ASSUMED_CAMERA, Taken, Views
 from scotopic.errors import OutputError, ScotopicError
 from scotopic.io import write_depth_png, write_png
 from scotopic.io.frames import FRAMES, StereoFrames, frame_map_files, write_frame_maps
-from scotopic.io.replacement import Replacement, locked_folder
+from scotopic.io.replacement import Replacement
 from scotopic.io.video import VideoWriter, video_file
 from scotopic.preview import draw_maps, draw_video_frame, searched_colors, searched_range
 from scotopic.result import Match
@@ -80,7 +80,6 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
         console.results_folder(
             clip.out, (*VIDEO_FILES, *_fused_files(options)), options.overwrite, inputs=inputs
         ) as folder,
-        locked_folder(folder),  # where there are no earlier results, frames are written to it as they come
         # Maps of an earlier run may be there only if they are to be replaced.
         console.results_folder(folder / FRAMES, earlier, options.overwrite, inputs=inputs)
         if (earlier := frame_map_files(folder / FRAMES)) or options.kinds.any

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from scotopic.errors import OutputError, SettingsError
 from scotopic.io import atomic_path, claim_folder
-from scotopic.io.replacement import UNFINISHED
+from scotopic.io.replacement import UNFINISHED, locked_folder
 from scotopic.result import listed_files
 
 
@@ -96,8 +96,9 @@ class CountDisplay(_Bars):
 def results_folder(folder: Path, names: Sequence[str], overwrite: bool, inputs: Iterable[Path] = ()) -> Iterator[Path]:
     """Check before the work begins that files of these names can be written; if it fails, leave no empty folder behind.
 
-    The folder is created if it is missing. Raises OutputError as :func:`~scotopic.io.claim_folder` does, and if one of
-    the inputs would be replaced, whatever the user allows.
+    The folder is created if it is missing. Until the work is done, no other command can have it: the one that ends last
+    would replace the results of the other. Raises OutputError as :func:`~scotopic.io.claim_folder` does, if another
+    command works in the folder, and if one of the inputs would be replaced, whatever the user allows.
     """
     inputs = list(inputs)
     for name in names:
@@ -105,10 +106,19 @@ def results_folder(folder: Path, names: Sequence[str], overwrite: bool, inputs: 
     for source in inputs:  # what is in this folder is removed when new results are written
         refuse_inputs(folder / UNFINISHED, [source, *source.parents])
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+    with _removed_if_failing(missing):
+        claim_folder(folder, names, overwrite)
+    with locked_folder(folder), _removed_if_failing(missing):
+        yield claim_folder(folder, names, overwrite)  # again: another command may have ended just now
+
+
+@contextmanager
+def _removed_if_failing(folders: Iterable[Path]) -> Iterator[None]:
+    """Remove folders that are empty if the block fails."""
     try:
-        yield claim_folder(folder, names, overwrite)
+        yield
     except BaseException:
-        for path in missing:
+        for path in folders:
             with suppress(OSError, ValueError):  # it holds something, or was never made
                 path.rmdir()
         raise

@@ -93,6 +93,8 @@ class Calibration:
     def __post_init__(self) -> None:
         for name in ("fx", "fy", "baseline", "cx", "cy", "doffs"):
             value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+                raise InputError(f"The calibration has {name} = {value!r}, which is not a number.")
             most, unit = (_MOST_METERS, "m") if name == "baseline" else (_MOST_PIXELS, "px")
             is_length = name in ("fx", "fy", "baseline")
             if not abs(value) <= most or (is_length and value <= 0):  # NaN too
@@ -102,7 +104,8 @@ class Calibration:
                     f"The calibration has {name} = {value:g} {unit}; it must be {above}at most {most:g}.{swapped}"
                 )
         if (self.width is None) != (self.height is None) or not all(
-            side is None or 1 <= side <= _MOST_PIXELS for side in (self.width, self.height)
+            side is None or (isinstance(side, int | np.integer) and 1 <= side <= _MOST_PIXELS)
+            for side in (self.width, self.height)
         ):
             raise InputError(f"The calibration is for images of {self.width} x {self.height} px, which is not a size.")
 

@@ -325,7 +325,7 @@ class Rectifier:
                 "rectification. Use a file with OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, or KITTI's "
                 "calib_cam_to_cam."
             )
-        self._taken = (width, height) if rig.width is None else (rig.width, rig.height)
+        self._taken = rig.width or width, rig.height or height
         size = self._size = (calibration.width or width, calibration.height or height)
         self.calibration = replace(calibration, width=size[0], height=size[1])
         self._maps = [

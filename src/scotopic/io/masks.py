@@ -76,7 +76,7 @@ def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
         half = tuple(-(-side // 2) for side in sums.shape[1::-1])
         sums = 4 * cv2.resize(sums, half, interpolation=cv2.INTER_AREA).reshape(*half[::-1], -1)
     if inside is not None and inside.any():
-        noise = planes[~mask] - near[~mask, 1:] / near[~mask, :1]
+        noise: NDArray[np.float64] = planes[~mask] - near[~mask, 1:] / near[~mask, :1]
         filled[inside] += _like_noise(noise, near[~mask, 1] / near[~mask, 0], filled[inside, 0])
     values = filled.reshape(pixels.shape)
     if pixels.dtype.kind == "b":
