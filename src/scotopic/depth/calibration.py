@@ -92,20 +92,19 @@ class Calibration:
 
     def __post_init__(self) -> None:
         for name in ("fx", "fy", "baseline", "cx", "cy", "doffs"):
-            value = getattr(self, name)
+            value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
                 raise InputError(f"The calibration has {name} = {value!r}, which is not a number.")
             most, unit = (_MOST_METERS, "m") if name == "baseline" else (_MOST_PIXELS, "px")
             is_length = name in ("fx", "fy", "baseline")
-            if not abs(value) <= most or (is_length and value <= 0):  # NaN too
+            if not abs(float(value)) <= most or (is_length and float(value) <= 0):  # NaN too
                 above = "above 0 and " if is_length else ""
                 swapped = " It is negative if left and right are swapped." if name == "baseline" and value < 0 else ""
                 raise InputError(
                     f"The calibration has {name} = {value:g} {unit}; it must be {above}at most {most:g}.{swapped}"
                 )
         if (self.width is None) != (self.height is None) or not all(
-            side is None or (isinstance(side, int | np.integer) and 1 <= side <= _MOST_PIXELS)
-            for side in (self.width, self.height)
+            side is None or _is_side(side) for side in (self.width, self.height)
         ):
             raise InputError(f"The calibration is for images of {self.width} x {self.height} px, which is not a size.")
 
@@ -239,6 +238,10 @@ class Calibration:
 def intrinsics(matrix: Matrix) -> dict[str, Any]:
     """Return the focal lengths and the principal point of a camera matrix, by their names in :class:`Calibration`."""
     return dict(zip(("fx", "fy", "cx", "cy"), matrix[[0, 1, 0, 1], [0, 1, 2, 2]].tolist(), strict=True))
+
+
+def _is_side(pixels: Any) -> bool:
+    return isinstance(pixels, int | np.integer) and 1 <= int(pixels) <= _MOST_PIXELS
 
 
 def _rows(matrix: Matrix) -> str:

@@ -72,11 +72,11 @@ def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
         filled[found] = blurred[found, 1:] / blurred[found, :1]
         missing &= ~found
         if inside is None:
-            inside, near = missing.copy(), blurred
+            inside, near = missing.copy(), np.asarray(blurred, np.float64)
         half = tuple(-(-side // 2) for side in sums.shape[1::-1])
         sums = 4 * cv2.resize(sums, half, interpolation=cv2.INTER_AREA).reshape(*half[::-1], -1)
     if inside is not None and inside.any():
-        noise: NDArray[np.float64] = planes[~mask] - near[~mask, 1:] / near[~mask, :1]
+        noise = planes[~mask] - near[~mask, 1:] / near[~mask, :1]
         filled[inside] += _like_noise(noise, near[~mask, 1] / near[~mask, 0], filled[inside, 0])
     values = filled.reshape(pixels.shape)
     if pixels.dtype.kind == "b":
