@@ -20,7 +20,7 @@ from scotopic.evaluation.benchmark import list_scenes, open_part
 from scotopic.evaluation.plan import load_plan
 from scotopic.evaluation.protocol import record_scene
 from scotopic.pipelines import evidence_matching
-from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, ConfidenceCalibration
+from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, ConfidenceCalibration, mean_relief
 
 FRAMES = (1, 2, 4, 8, 16, 32, 128, 0)  # averaged; 0 is a clean pair
 LIGHTS = ("in the dark", "fine evidence, denoised", "fine evidence")
@@ -38,7 +38,7 @@ class Sample:
     dataset: str
     frames: int
     light: int
-    features: Floats  #: logarithm of the score, logarithm of the relief, and the mean of that over the picture
+    features: Floats  #: logarithm of the score, logarithm of the relief, and its mean over the picture
     errors: Floats
 
 
@@ -93,7 +93,8 @@ def take_pixels(left: Floats, right: Floats, truth: Floats, device: str) -> tupl
     calibrate = evidence_matching.calibrate
 
     def listen(backend, score, relief, calibration):  # type: ignore[no-untyped-def]
-        heard.append(tuple(np.asarray(each, np.float64) for each in to_numpy(score, relief)))
+        mean = score * 0 + mean_relief(backend, score, relief)
+        heard.append(tuple(np.asarray(each, np.float64) for each in to_numpy(score, relief, mean)))
         lights.append(CALIBRATIONS.index(calibration))
         return calibrate(backend, score, relief, calibration)
 
@@ -102,12 +103,12 @@ def take_pixels(left: Floats, right: Floats, truth: Floats, device: str) -> tupl
         found = scotopic.match(left, right, "best", device=device, max_disparity=min(128, left.shape[1]))
     finally:
         evidence_matching.calibrate = calibrate
-    score, relief = heard[0]
+    score, relief, mean = heard[0]
     # Features are of working size; each counts at the full-size pixels that it stands for.
     height, width = truth.shape
     factor = -(-height // score.shape[0])
     rows, columns = np.arange(height) // factor, np.arange(width) // factor
-    maps = [np.log(score), relief, np.full_like(relief, relief.mean())]
+    maps = [np.log(score), relief, mean]
     features = np.stack([each[rows][:, columns] for each in maps], axis=-1)
     errors = np.abs(to_numpy(found.disparity_all)[0] - truth)
     known = np.flatnonzero(np.isfinite(errors))

@@ -10,7 +10,8 @@ speaks against all around it, so the score is a geometric mean, with the setting
 The probability of being within 1 px at its own pixel also depends on what lies around. Where the answer is rough, it is
 rough because the scene is cluttered, and then many pixels lie beside an edge whose disparity they may have taken, or
 because it is wrong. With ``s`` the logarithm of the score, ``r`` that of the relief around the pixel (half the range of
-disparity within 1 px, a mean over some 8 px), and ``m`` the mean of ``r`` over the picture::
+disparity within 1 px, a mean over some 8 px), and ``m`` the mean of ``r`` over the picture, weighted by the square of
+the score, so that parts without anything to see hardly count::
 
     confidence = 1 / (1 + exp(-(a + b s + c s^2 + d r + e m)))
 
@@ -59,15 +60,15 @@ class ConfidenceCalibration(NamedTuple):
 #: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark the
 #: strongest evidence is where the relief is; counting it against single pixels gained nothing there.
 CALIBRATIONS = (
-    ConfidenceCalibration(-3.962, 0.227, 0.154, 0.0, -1.038),
-    ConfidenceCalibration(-3.868, 0.216, 0.114, -0.755, -0.962),
-    ConfidenceCalibration(-3.894, -0.870, 0.469, -0.842, -1.482),
+    ConfidenceCalibration(-6.005, 0.252, 0.154, 0.0, -1.577),
+    ConfidenceCalibration(-4.456, 0.215, 0.118, -0.785, -0.987),
+    ConfidenceCalibration(-2.953, -1.088, 0.523, -0.922, -0.851),
 )
 
 #: Confidence, and the standard deviation in px that goes with it; linear in between.
 DEVIATIONS = (
-    (0.09, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
-    (9.1, 7.6, 5.8, 4.8, 4.1, 3.7, 3.1, 2.4, 1.3, 0.40),
+    (0.08, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.96),
+    (8.9, 8.0, 5.7, 4.7, 4.1, 3.5, 2.7, 2.2, 1.2, 0.41),
 )
 
 
@@ -102,12 +103,18 @@ def measure_relief(backend: Backend[Array], disparity: Array, factor: int) -> Ar
     return backend.xp.log(backend.blur(relief, RELIEF_REACH / factor) + SMALLEST_RELIEF)
 
 
+def mean_relief(backend: Backend[Array], score: Array, relief: Array) -> Array:
+    """Return the mean over a picture of the relief's logarithm, weighted by the square of the score."""
+    weights = score * score
+    return backend.xp.sum(weights * relief) / backend.xp.sum(weights)
+
+
 def calibrate(backend: Backend[Array], score: Array, relief: Array, calibration: ConfidenceCalibration) -> Array:
     """Return the confidence that a score stands for, with the logarithm of the relief around each pixel."""
     xp = backend.xp
     s = xp.clip(xp.log(score), min=calibration.lowest_score)
     odds = calibration.constant + (calibration.score + calibration.square * s) * s
-    odds = odds + calibration.relief * relief + calibration.mean_relief * xp.mean(relief)
+    odds = odds + calibration.relief * relief + calibration.mean_relief * mean_relief(backend, score, relief)
     confidence: Array = 1 / (1 + xp.exp(-odds))
     return confidence
 
