@@ -96,29 +96,41 @@ def _sort_three(t, order):
 
 
 @njit(**_INLINE)
-def _set_line(g, at, scale, angle, x0, y0, lift):
-    s, c = math.sin(angle), math.cos(angle)
-    g[at] = -s * scale
-    g[at + 1] = c * scale
-    g[at + 2] = (s * x0 - c * y0) * scale + lift
+def _turn_line(g, lines, line, at, scale, angle, lift):
+    s, c = math.sin(angle) * scale, math.cos(angle) * scale
+    g[at], g[at + 1] = -s, c
+    lines[line, 0], lines[line, 1], lines[line, 2] = s, c, lift
 
 
 @njit(**_INLINE)
-def _set_pair(g, at, angle_a, angle_b, x0, y0, shape):
+def _turn_pair(g, lines, pair, angle_a, angle_b, shape):
     opening = _wrap(angle_b - angle_a)
     sign = 1.0 if opening < math.pi else -1.0
     lift = sign * _lift_of(opening, shape.lift)[0] * shape.per_eta
-    _set_line(g, at, sign * shape.per_eta, angle_a, x0, y0, lift)
-    _set_line(g, at + 3, -sign * shape.per_eta, angle_b, x0, y0, lift)
+    at = _PAIR * pair
+    _turn_line(g, lines, 2 * pair, at, sign * shape.per_eta, angle_a, lift)
+    _turn_line(g, lines, 2 * pair + 1, at + 3, -sign * shape.per_eta, angle_b, lift)
     g[at + 6] = sign
 
 
 @njit(**_INLINE)
-def _set_geometry(g, t, x0, y0, shape):
-    """Fill ``g`` from sorted angles: pair (1, 3) then pair (4, 2)."""
+def _turn(theta, shape, workspace):
+    """Fill what of the geometry depends on the angles: pair (1, 3) then pair (4, 2) of the sorted ones."""
+    _, _, g, (t, order, lines), _, _ = workspace
+    for k in range(3):
+        t[k] = theta[k]
+    _sort_three(t, order)
     t4 = 0.5 * (t[0] + t[2]) + (math.pi if t[0] < t[2] else 0.0)
-    _set_pair(g, 0, t[0], t[2], x0, y0, shape)
-    _set_pair(g, _PAIR, t4, t[1], x0, y0, shape)
+    _turn_pair(g, lines, 0, t[0], t[2], shape)
+    _turn_pair(g, lines, 1, t4, t[1], shape)
+
+
+@njit(**_INLINE)
+def _place(g, lines, x0, y0):
+    """Fill what of the geometry depends on the vertex."""
+    for line in range(4):
+        at = _PAIR * (line // 2) + 3 * (line % 2)
+        g[at + 2] = lines[line, 0] * x0 - lines[line, 1] * y0 + lines[line, 2]
 
 
 @njit(**_INLINE)
@@ -193,11 +205,12 @@ def _shape_value(sums, n, channels, color_weight, floor, s, q):
     """
     _wedge_moments(sums, n, s, q)
     value = 0.0
+    per0 = 1 / ((1 + color_weight) * s[0] + floor)
+    per1 = 1 / ((1 + color_weight) * s[1] + floor)
+    per2 = 1 / ((1 + color_weight) * s[2] + floor)
     for c in range(channels):
         v0, v1, v2 = -sums[5 + 2 * c], sums[5 + 2 * c] - sums[6 + 2 * c], sums[6 + 2 * c]
-        c0 = v0 / ((1 + color_weight) * s[0] + floor)
-        c1 = v1 / ((1 + color_weight) * s[1] + floor)
-        c2 = v2 / ((1 + color_weight) * s[2] + floor)
+        c0, c1, c2 = v0 * per0, v1 * per1, v2 * per2
         value += (
             c0 * c0 * (q[0, 0] + color_weight * s[0])
             + c1 * c1 * (q[1, 1] + color_weight * s[1])
@@ -256,7 +269,7 @@ def _workspace(x, channels):
         (np.empty((channels, n), real), np.empty((channels, n), real)),  # target J, painted
         (np.empty(n, real), np.empty(n, real), np.empty(n, real), np.empty(n, real)),  # d13, d42, p, w
         np.empty(_GEOMETRY, real),
-        (np.empty(3), np.empty(3, np.int64)),  # sorted angles, their order
+        (np.empty(3), np.empty(3, np.int64), np.empty((4, 3))),  # sorted angles, their order, lines but for the vertex
         (np.empty((3, channels)), np.empty((3, channels + 1)), np.empty(channels)),  # colors, slopes, mean color
         (np.empty(5 + 2 * channels), np.empty(3), np.empty((3, 3))),  # sums, S, Q
     )
@@ -265,11 +278,15 @@ def _workspace(x, channels):
 @njit(**_INLINE)
 def _measure(theta, x, y, shape, workspace):
     """Draw one patch over its target, and take the sums that its colors and its objective rest on."""
-    (target, _), (d13, d42, p, w), g, (angles, order), _, (sums, _, _) = workspace
-    for k in range(3):
-        angles[k] = theta[k]
-    _sort_three(angles, order)
-    _set_geometry(g, angles, theta[3], theta[4], shape)
+    _turn(theta, shape, workspace)
+    _measure_at(theta[3], theta[4], x, y, workspace)
+
+
+@njit(**_INLINE)
+def _measure_at(x0, y0, x, y, workspace):
+    """The same with this vertex, and the angles as they are."""
+    (target, _), (d13, d42, p, w), g, (_, _, lines), _, (sums, _, _) = workspace
+    _place(g, lines, x0, y0)
     _draw(g, x, y, d13, d42, p, w)
     _sum_shapes(p, w, sums)
     _sum_colors(p, w, target, sums)
@@ -320,7 +337,9 @@ def search_step(
                 else:
                     trial[3] += math.cos(start[search - 5]) * offsets[k]
                     trial[4] += math.sin(start[search - 5]) * offsets[k]
-                _measure(trial, x, y, shape, workspace)
+                if search < 3 or k == 0:  # the angles stay while the vertex moves
+                    _turn(trial, shape, workspace)
+                _measure_at(trial[3], trial[4], x, y, workspace)
                 value = _shape_value(sums, n, channels, color_weight, shape.color_floor, s, q)
                 if boundary_weight > 0:
                     _draw_boundary(g, d13, d42, b, shape.sharpness)
@@ -517,7 +536,7 @@ def sweep(
     n = float(size * size)
     x, y = _pixels(axis)
     workspace = _workspace(x, channels)
-    (target, painted), (d13, d42, p, w), g, (angles, order), (colors, slopes, mean), _ = workspace
+    (target, painted), (d13, d42, p, w), g, (angles, order, _), (colors, slopes, mean), _ = workspace
     boundary, b = np.zeros(x.size, np.float32), np.empty(x.size, np.float32)
     by_p, by_w = np.empty(x.size, np.float32), np.empty(x.size, np.float32)
     line_slopes = np.empty((2, 3))
