@@ -14,7 +14,7 @@ import tifffile
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io import as_image, read_image, write_pfm, write_png
-from scotopic.io.images import decode_pages, read_pages
+from scotopic.io.images import count_pages, decode_pages, read_pages
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -104,6 +104,29 @@ def test_no_page_of_a_tiff_is_turned_by_its_metadata(tmp_path: Path, orientation
 
     for found in (read_image(path), *read_pages(path), *decode_pages(path, several=True)):
         np.testing.assert_array_equal(found, pages[0].astype(kind))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_zero_is_black_whatever_a_tiff_file_takes_for_white(tmp_path: Path, kind: type) -> None:
+    pages = np.arange(2 * 63, dtype=kind).reshape(2, 7, 9)
+    path = tmp_path / "white.tif"
+    tifffile.imwrite(path, np.iinfo(kind).max - pages, photometric="miniswhite")
+
+    np.testing.assert_array_equal(read_image(path), pages[0])
+    np.testing.assert_array_equal([*read_pages(path)], pages)
+    np.testing.assert_array_equal(decode_pages(path, several=True), pages)
+
+
+def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None:
+    with tifffile.TiffWriter(tmp_path / "cut.tif") as file:
+        for page in np.arange(5 * 63, dtype=np.uint16).reshape(5, 7, 9):
+            file.write(page, contiguous=False, photometric="minisblack")
+    data = (tmp_path / "cut.tif").read_bytes()
+    (tmp_path / "cut.tif").write_bytes(data[: len(data) * 3 // 5])
+
+    with pytest.raises(InputError, match="cut short"):
+        list(read_pages(tmp_path / "cut.tif"))
+    assert count_pages(tmp_path / "cut.tif") > 1
 
 
 def test_a_page_that_is_not_there_does_not_spoil_those_before_it(tmp_path: Path) -> None:

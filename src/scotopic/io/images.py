@@ -59,7 +59,9 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
 def count_pages(path: str | os.PathLike[str]) -> int:
     """Return how many pages an image file has, of which :func:`read_image` reads the first: 1 unless it is a TIFF."""
     data = read_input_file(path, "an image file", _FILE_LIMIT)
-    return max(len(image_sizes(data, _MOST_PAGES)), 1) if data[:4] in TIFF_SIGNATURES else 1
+    if data[:4] not in TIFF_SIGNATURES:
+        return 1
+    return len(image_sizes(data, _MOST_PAGES)) or max(len(image_sizes(data, 2)), 1)  # at least, if it is cut short
 
 
 def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> Iterator[NDArray[Any]]:
@@ -73,6 +75,8 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     data = read_input_file(path, "an image file", _FILE_LIMIT)
     is_tiff = data[:4] in TIFF_SIGNATURES and Path(path).suffix.lower() not in RAW_SUFFIXES
     sizes = image_sizes(data, _MOST_PAGES) if is_tiff else []
+    if is_tiff and not sizes:
+        raise InputError(f"The pages of {shown} cannot be found. The file is damaged or cut short: fetch it again.")
     if len(sizes) < 2:
         yield read_image(path, max_pixels=max_pixels)
         return
@@ -86,7 +90,7 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         if not done or len(pages) != 1:
             raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
         (page,) = pages
-        _refuse_planes(page, size, shown)
+        page = _mended(page, size, shown)
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
         yield as_recorded(page, shown)
 
@@ -144,19 +148,22 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
             "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM, PFM, BMP and WebP can be read."
         )
     check_memory(shown, f"{len(decoded)} page(s)", sum(4 * page.size for page in decoded))
-    for page, size in zip(decoded, sizes, strict=False):
+    for page in decoded:
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
-        _refuse_planes(page, size, shown)
-    return decoded
+    return [_mended(page, size, shown) for page, size in zip(decoded, sizes, strict=False)]
 
 
-def _refuse_planes(page: NDArray[Any], size: Size, shown: str) -> None:
-    """Raise :class:`InputError` for a page that OpenCV decodes wrongly: colors one after the other, not of 8 bits."""
+def _mended(page: NDArray[Any], size: Size, shown: str) -> NDArray[Any]:
+    """Return a page with what OpenCV does only for 8 bits: 0 is black, whatever the file says.
+
+    Raises :class:`InputError` if the colors are one after the other, which OpenCV decodes wrongly if not of 8 bits.
+    """
     if size.has_planes and page.dtype != np.uint8:
         raise InputError(
             f"{shown} stores each color of {page.dtype} values in a plane of its own, which cannot be read here. Save "
             "it with the colors of a pixel side by side (tifffile: planarconfig='contig')."
         )
+    return ~page if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
