@@ -435,3 +435,12 @@ def test_a_damaged_png_is_refused_without_a_word_of_the_library(
     with pytest.raises(InputError, match="holds no readable image"):
         read_image(path)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_a_tensor_may_have_any_type_of_floats_and_a_gradient(kind: str) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch")
+    values = [[0.25, 0.5], [1.0, 1.25]]  # which all of them can hold
+    tensor = torch.tensor(values, dtype=getattr(torch, kind)).requires_grad_()
+
+    np.testing.assert_array_equal(as_image(tensor, "left")[..., 0], values)

@@ -274,6 +274,9 @@ def _as_array(source: Any, title: str) -> NDArray[Any]:
     reason = ""
     if isinstance(source, np.ndarray) or hasattr(source, "__array__") or hasattr(source, "__array_interface__"):
         try:
+            if hasattr(source, "detach"):  # a torch tensor; NumPy takes none with a gradient, and has no bfloat16
+                source = source.detach()
+                source = source.float() if source.dtype.itemsize == 2 and source.is_floating_point() else source
             return np.asarray(source)
         except Exception as error:  # a tensor on a GPU, for one; the object may raise anything
             reason = f" that NumPy cannot read ({' '.join(str(error).split())})"
