@@ -286,6 +286,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "even window": (["prediction.pfm", "truth.pfm", "--window", "4"], "window.*odd.*not 4"),
     "negative threshold": (["prediction.pfm", "truth.pfm", "--thresholds", "1,-3"], "thresholds.*-3"),
     "no threshold": (["prediction.pfm", "truth.pfm", "--thresholds", "one"], "--thresholds.*one"),
+    "a scale of nothing": (["prediction.pfm", "truth.pfm", "--png-scale", "256"], "--png-scale has no effect"),
     "no scale": (["prediction.png", "truth.pfm", "--png-scale", "0"], "--png-scale.*0"),
     "three scales": (["prediction.png", "truth.pfm", "--png-scale", "1,2,3"], "--png-scale.*1,2,3"),
 }

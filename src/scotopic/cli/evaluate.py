@@ -137,7 +137,13 @@ def _read_maps(
 ) -> tuple[Answers, Map, Region | None]:
     """Read what is scored, against what, and where; all of one size."""
     answers = read_answers(prediction, scales[0])
-    true = read_answers(truth, scales[1]).disparity
+    true_answers = read_answers(truth, scales[1])
+    if scales[0] is not None and not (answers.is_scaled or true_answers.is_scaled):
+        raise SettingsError(
+            f"--png-scale has no effect: neither {str(prediction)!r} nor {str(truth)!r} is an image of whole numbers, "
+            "and others are in px. Leave it out, or convert the file that is not in px."
+        )
+    true = true_answers.disparity
     check_size(truth, true, prediction, answers.disparity)
     if not np.isfinite(true).any():
         raise InputError(f"{str(truth)!r} has no known disparity in any pixel, so there is nothing to compare with.")
