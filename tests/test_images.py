@@ -117,6 +117,27 @@ def test_zero_is_black_whatever_a_tiff_file_takes_for_white(tmp_path: Path, kind
     np.testing.assert_array_equal(decode_pages(path, several=True), pages)
 
 
+@pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: type, photometric: str) -> None:
+    white, path = np.iinfo(kind).max, tmp_path / "alpha.tif"
+    gray = np.arange(2 * 63, dtype=kind).reshape(2, 7, 9)
+    stored = gray if photometric == "minisblack" else white - gray
+    alpha = np.full_like(gray, white)
+    for opaque in (True, False):
+        alpha[1, 2, 3] = white if opaque else 0
+        tifffile.imwrite(
+            path, np.stack([stored, alpha], axis=-1), photometric=photometric, planarconfig="contig", extrasamples=[2]
+        )
+
+        np.testing.assert_array_equal(read_image(path), gray[0])
+        if opaque:
+            np.testing.assert_array_equal([*read_pages(path)], gray)
+        else:
+            with pytest.raises(InputError, match="not all of its pixels are opaque"):
+                list(read_pages(path))
+
+
 def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None:
     with tifffile.TiffWriter(tmp_path / "cut.tif") as file:
         for page in np.arange(5 * 63, dtype=np.uint16).reshape(5, 7, 9):

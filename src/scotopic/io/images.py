@@ -1,8 +1,10 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
+import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,7 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         if not done or len(pages) != 1:
             raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
         (page,) = pages
-        page = _mended(page, size, shown)
+        page = _mended(page, size, data, number, shown)
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
         yield as_recorded(page, shown)
 
@@ -150,11 +152,14 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
     check_memory(shown, f"{len(decoded)} page(s)", sum(4 * page.size for page in decoded))
     for page in decoded:
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
-    return [_mended(page, size, shown) for page, size in zip(decoded, sizes, strict=False)]
+    return [
+        _mended(page, size, data, number, shown)
+        for number, (page, size) in enumerate(zip(decoded, sizes, strict=False))
+    ]
 
 
-def _mended(page: NDArray[Any], size: Size, shown: str) -> NDArray[Any]:
-    """Return a page with what OpenCV does only for 8 bits: 0 is black, whatever the file says.
+def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str) -> NDArray[Any]:
+    """Return page `number` of a file, decoded by OpenCV, with what it does only for 8 bits: 0 is always black.
 
     Raises :class:`InputError` if the colors are one after the other, which OpenCV decodes wrongly if not of 8 bits.
     """
@@ -163,7 +168,22 @@ def _mended(page: NDArray[Any], size: Size, shown: str) -> NDArray[Any]:
             f"{shown} stores each color of {page.dtype} values in a plane of its own, which cannot be read here. Save "
             "it with the colors of a pixel side by side (tifffile: planarconfig='contig')."
         )
+    if size.channels == 2 and page.ndim == 2:  # without alpha, and without the lower 8 of 16 bits
+        page = _gray_and_alpha(data, number, shown)
+        return page ^ np.array([size.min_is_white * np.iinfo(page.dtype).max, 0], page.dtype)
     return ~page if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
+
+
+def _gray_and_alpha(data: bytes, number: int, shown: str) -> NDArray[Any]:
+    """Return a page of a TIFF file that has gray and alpha, ``H x W x 2``, which OpenCV does not decode."""
+    import tifffile
+
+    page = np.empty(0)
+    with suppress(Exception), tifffile.TiffFile(io.BytesIO(data)) as file:  # a damaged one makes it raise anything
+        page = file.pages[number].asarray()
+    if page.dtype not in (np.uint8, np.uint16) or page.shape[2:] != (2,):
+        raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
+    return page
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
