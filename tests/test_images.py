@@ -465,3 +465,23 @@ def test_a_tensor_may_have_any_type_of_floats_and_a_gradient(kind: str) -> None:
     tensor = torch.tensor(values, dtype=getattr(torch, kind)).requires_grad_()
 
     np.testing.assert_array_equal(as_image(tensor, "left")[..., 0], values)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "I;16", "P", "CMYK", "YCbCr", "HSV", "LAB"])
+def test_images_of_pillow_are_read_right_or_refused(mode: str) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    colors = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
+    if mode == "I;16":
+        picture = image.fromarray(colors[..., 0].astype(np.uint16) * 257)
+        expected = colors[..., :1] / 255
+    else:
+        picture = image.fromarray(colors).convert(mode)
+        expected = np.asarray(picture.convert("RGB")) / 255
+    assert picture.mode == mode
+
+    if mode in ("P", "CMYK", "YCbCr", "HSV", "LAB"):  # whose numbers are not gray or RGB
+        with pytest.raises(InputError, match=f"mode '{mode}'.*convert"):
+            as_image(picture, "left")
+    else:
+        found = as_image(picture, "left")
+        np.testing.assert_allclose(np.broadcast_to(found, (*found.shape[:2], expected.shape[2])), expected, atol=1e-6)

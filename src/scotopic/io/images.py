@@ -26,6 +26,7 @@ RAW_SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
     ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
 )  # fmt: skip
+_OTHER_MODES = ("P", "PA", "CMYK", "YCbCr", "LAB", "HSV", "La", "RGBa")  # of Pillow: palettes, other colors
 _FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
@@ -292,6 +293,9 @@ def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> 
 def _as_array(source: Any, title: str) -> NDArray[Any]:
     # Lists and the like are refused: they are more often a mistake (a pair, a list of paths) than an image.
     reason = ""
+    mode = getattr(source, "mode", None) if type(source).__module__.startswith("PIL.") else None
+    if mode in _OTHER_MODES:  # its array holds no gray and no RGB
+        raise InputError(f"{title} is an image of Pillow in mode {mode!r}. Convert it: image.convert('RGB').")
     if isinstance(source, np.ndarray) or hasattr(source, "__array__") or hasattr(source, "__array_interface__"):
         try:
             if hasattr(source, "detach"):  # a torch tensor; NumPy takes none with a gradient, and has no bfloat16
