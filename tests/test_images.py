@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -136,6 +137,25 @@ def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: ty
         else:
             with pytest.raises(InputError, match="not all of its pixels are opaque"):
                 list(read_pages(path))
+
+
+@pytest.mark.parametrize("layout", [{"rowsperstrip": 16}, {"tile": (16, 16)}])
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_tiff_whose_checksums_are_wrong_is_refused(tmp_path: Path, pages: int, layout: dict[str, Any]) -> None:
+    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48), np.uint8)
+    path = tmp_path / "damaged.tif"
+    tifffile.imwrite(path, stack, photometric="minisblack", compression="zlib", **layout)
+    np.testing.assert_array_equal([*read_pages(path)], stack)
+    with tifffile.TiffFile(path) as file:
+        middle = file.pages[-1].dataoffsets[1] + file.pages[-1].databytecounts[1] // 2
+    data = bytearray(path.read_bytes())
+    data[middle] ^= 0x55
+    path.write_bytes(data)
+
+    with pytest.raises(InputError, match=r"damaged|cut short"):
+        list(read_pages(path))
+    with pytest.raises(InputError, match="no readable image"):
+        decode_pages(path, several=True)
 
 
 def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
-import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored,
 from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
+from scotopic.io.tiff import gray_and_alpha, has_wrong_checksum
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
@@ -83,6 +82,8 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     if len(sizes) < 2:
         yield read_image(path, max_pixels=max_pixels)
         return
+    if _is_damaged(data, len(sizes)):
+        raise InputError(f"{shown} is damaged: the checksum of a page is wrong. Fetch it again.")
     data = as_stored(data)
     for number, size in enumerate(sizes):
         check_pixels(shown, size.width, size.height, max_pixels)
@@ -135,7 +136,7 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
     more = f" in {len(sizes)} pages" if len(sizes) > 1 else ""
     check_memory(shown, f"{sizes[0]}{more}" if sizes else "", 4 * sum(size.values for size in sizes))
     decoded = None
-    if sizes and not _is_damaged(data):
+    if sizes and not _is_damaged(data, len(sizes)):
         encoded_bytes = np.frombuffer(as_stored(data), np.uint8)
         if several:
             done, pages = call_opencv(cv2.imdecodemulti, encoded_bytes, cv2.IMREAD_UNCHANGED) or (False, ())
@@ -170,21 +171,11 @@ def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str
             "it with the colors of a pixel side by side (tifffile: planarconfig='contig')."
         )
     if size.channels == 2 and page.ndim == 2:  # without alpha, and without the lower 8 of 16 bits
-        page = _gray_and_alpha(data, number, shown)
-        return page ^ np.array([size.min_is_white * np.iinfo(page.dtype).max, 0], page.dtype)
+        found = gray_and_alpha(data, number)
+        if found is None:
+            raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
+        return found ^ np.array([size.min_is_white * np.iinfo(found.dtype).max, 0], found.dtype)
     return ~page if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
-
-
-def _gray_and_alpha(data: bytes, number: int, shown: str) -> NDArray[Any]:
-    """Return a page of a TIFF file that has gray and alpha, ``H x W x 2``, which OpenCV does not decode."""
-    import tifffile
-
-    page = np.empty(0)
-    with suppress(Exception), tifffile.TiffFile(io.BytesIO(data)) as file:  # a damaged one makes it raise anything
-        page = file.pages[number].asarray()
-    if page.dtype not in (np.uint8, np.uint16) or page.shape[2:] != (2,):
-        raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
-    return page
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
@@ -354,10 +345,11 @@ def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
         logging.setLogLevel(level)
 
 
-def _is_damaged(data: bytes) -> bool:
+def _is_damaged(data: bytes, pages: int) -> bool:
     """Return whether a PNG or JPEG has no pixels or ends before its end mark: some decoders then fill up with gray.
 
     A PNG with a wrong checksum counts too: OpenCV would refuse it, but not before libpng has written to the terminal.
+    So does a TIFF, of which it would return what it could decode.
     """
     if data.startswith(PNG_SIGNATURE):
         kinds, view = set(), memoryview(data)
@@ -369,4 +361,4 @@ def _is_damaged(data: bytes) -> bool:
         return not {b"IDAT", b"IEND"} <= kinds
     if data.startswith(b"\xff\xd8\xff"):
         return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
-    return False
+    return data[:4] in TIFF_SIGNATURES and has_wrong_checksum(data, pages)
