@@ -174,8 +174,8 @@ def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str
         found = gray_and_alpha(data, number)
         if found is None:
             raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
-        return found ^ np.array([size.min_is_white * np.iinfo(found.dtype).max, 0], found.dtype)
-    return ~page if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
+        return np.asarray(found ^ np.array([size.min_is_white * np.iinfo(found.dtype).max, 0], found.dtype))
+    return np.asarray(~page) if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
