@@ -51,7 +51,7 @@ IN_A_CALLBACK = """
 import ctypes, signal, sys, time
 from scotopic.stopping import raise_when_stopped
 raise_when_stopped()
-module = {"__name__": "llvmlite.binding.executionengine", "signal": signal, "number": int(sys.argv[1])}
+module = {"__name__": sys.argv[2], "signal": signal, "number": int(sys.argv[1])}
 exec("def notify(): signal.raise_signal(number)", module)
 try:
     ctypes.CFUNCTYPE(None)(module["notify"])()  # what it raises is printed and lost
@@ -64,8 +64,9 @@ except BaseException as error:
 @pytest.mark.parametrize(
     ("number", "raised"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "SystemExit 143")]
 )
-def test_a_signal_in_a_callback_of_the_compiler_is_not_lost(number: signal.Signals, raised: str) -> None:
-    found = run("-c", IN_A_CALLBACK, str(int(number)))
+@pytest.mark.parametrize("module", ["llvmlite.binding.executionengine", "of.somebody.else"])
+def test_a_signal_in_a_callback_is_not_lost(number: signal.Signals, raised: str, module: str) -> None:
+    found = run("-c", IN_A_CALLBACK, str(int(number)), module)
 
     assert found.stdout == f"{raised}\n"
     assert found.stderr == ""

@@ -33,6 +33,7 @@ def end_at_once_if_interrupted() -> None:
 
 def raise_when_stopped() -> None:
     """Raise KeyboardInterrupt at Ctrl-C, unless it is ignored as in a background job, and SystemExit at SIGTERM."""
+    sys.unraisablehook = _raise_again
     signal.signal(signal.SIGTERM, _stop)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _stop)
@@ -40,12 +41,24 @@ def raise_when_stopped() -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     if hasattr(signal, "setitimer") and _is_unsafe(frame):
-        signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
-        signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+        _stop_later(number)
         return
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(128 + number)
+
+
+def _stop_later(number: int) -> None:
+    signal.signal(signal.SIGALRM, lambda _, frame: _stop(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+
+
+def _raise_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Stop a moment later if the exception was dropped after all, as in a callback of a weak reference."""
+    if hasattr(signal, "setitimer") and isinstance(lost.exc_value, KeyboardInterrupt | SystemExit):
+        _stop_later(signal.SIGINT if isinstance(lost.exc_value, KeyboardInterrupt) else signal.SIGTERM)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _is_unsafe(frame: FrameType | None) -> bool:
