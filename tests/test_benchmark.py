@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ from command_line import error_line, run, succeed
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.benchmark import Status, list_scenes, run_benchmark
+from scotopic.evaluation.cluster import NO_DASHBOARD, open_cluster
 from scotopic.evaluation.plan import DatasetPlan, Plan, load_plan, shipped_plans
 from scotopic.evaluation.records import Task, maps_path
 from scotopic.evaluation.report import read_results
@@ -128,13 +131,23 @@ def test_what_failed_is_tried_again_once_it_is_mended(data: Path, tmp_path: Path
     assert all(r.error is None for r in records_of(tmp_path / "out").values())
 
 
+def test_a_local_cluster_needs_no_port_of_its_own() -> None:
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'scotopic[bench]'")
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # taken already
+            taken.bind(("127.0.0.1", 8787))  # where Dask has its dashboard; it warns, an error here, if it cannot
+            taken.listen()
+        with open_cluster(None, workers=1) as client:
+            assert client.submit(sum, [1, 2]).result() == 3
+
+
 def test_a_cluster_whose_worker_is_killed_gives_the_numbers_of_a_local_run(data: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'scotopic[bench]'")
     plan = small_plan(seeds=tuple(range(8)))
     run_benchmark(plan, data, tmp_path / "local")
     killed = []
 
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **NO_DASHBOARD) as cluster:
 
         def kill_one(status: Status) -> None:
             if status.done == 3 and not killed:

@@ -261,6 +261,19 @@ def make_bad_files(folder: Path) -> None:
     assert cv2.imwrite(str(folder / "alpha.png"), np.ones((*SHAPE, 4), np.uint8))
 
 
+def test_the_surest_pixels_of_a_region_are_a_share_of_the_region(tmp_path: Path) -> None:
+    inside = np.zeros((20, 30), np.bool_)
+    inside[:, :10] = True
+    confidence = np.where(inside, 0.1, 0.9) + np.linspace(0, 0.05, 600).reshape(20, 30)  # surer outside
+    np.savez(tmp_path / "map.npz", disparity=np.full((20, 30), 5.0), confidence=confidence)
+    write_pfm(tmp_path / "truth.pfm", np.full((20, 30), 5, np.float32))
+    write_png(tmp_path / "region.png", (255 * inside).astype(np.uint8))
+
+    for scores in as_json(tmp_path / "map.npz", tmp_path / "truth.pfm", "--region", tmp_path / "region.png")["scores"]:
+        for each in scores["surest"]:
+            assert each["coverage_percent"] == pytest.approx(each["asked_percent"])
+
+
 BAD: dict[str, tuple[list[str], str]] = {
     "missing prediction": (["absent.pfm", "truth.pfm"], "absent.pfm"),
     "missing truth": (["prediction.pfm", "absent.npz"], "absent.npz"),
@@ -286,6 +299,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "even window": (["prediction.pfm", "truth.pfm", "--window", "4"], "window.*odd.*not 4"),
     "negative threshold": (["prediction.pfm", "truth.pfm", "--thresholds", "1,-3"], "thresholds.*-3"),
     "no threshold": (["prediction.pfm", "truth.pfm", "--thresholds", "one"], "--thresholds.*one"),
+    "a scale of nothing": (["prediction.pfm", "truth.pfm", "--png-scale", "256"], "--png-scale has no effect"),
     "no scale": (["prediction.png", "truth.pfm", "--png-scale", "0"], "--png-scale.*0"),
     "three scales": (["prediction.png", "truth.pfm", "--png-scale", "1,2,3"], "--png-scale.*1,2,3"),
 }

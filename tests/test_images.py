@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -14,7 +15,7 @@ import tifffile
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io import as_image, read_image, write_pfm, write_png
-from scotopic.io.images import decode_pages, read_pages
+from scotopic.io.images import count_pages, decode_pages, read_pages
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -104,6 +105,69 @@ def test_no_page_of_a_tiff_is_turned_by_its_metadata(tmp_path: Path, orientation
 
     for found in (read_image(path), *read_pages(path), *decode_pages(path, several=True)):
         np.testing.assert_array_equal(found, pages[0].astype(kind))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_zero_is_black_whatever_a_tiff_file_takes_for_white(tmp_path: Path, kind: type) -> None:
+    pages = np.arange(2 * 63, dtype=kind).reshape(2, 7, 9)
+    path = tmp_path / "white.tif"
+    tifffile.imwrite(path, np.iinfo(kind).max - pages, photometric="miniswhite")
+
+    np.testing.assert_array_equal(read_image(path), pages[0])
+    np.testing.assert_array_equal([*read_pages(path)], pages)
+    np.testing.assert_array_equal(decode_pages(path, several=True), pages)
+
+
+@pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: type, photometric: str) -> None:
+    white, path = np.iinfo(kind).max, tmp_path / "alpha.tif"
+    gray = np.arange(2 * 63, dtype=kind).reshape(2, 7, 9)
+    stored = gray if photometric == "minisblack" else white - gray
+    alpha = np.full_like(gray, white)
+    for opaque in (True, False):
+        alpha[1, 2, 3] = white if opaque else 0
+        tifffile.imwrite(
+            path, np.stack([stored, alpha], axis=-1), photometric=photometric, planarconfig="contig", extrasamples=[2]
+        )
+
+        np.testing.assert_array_equal(read_image(path), gray[0])
+        if opaque:
+            np.testing.assert_array_equal([*read_pages(path)], gray)
+        else:
+            with pytest.raises(InputError, match="not all of its pixels are opaque"):
+                list(read_pages(path))
+
+
+@pytest.mark.parametrize("layout", [{"rowsperstrip": 16}, {"tile": (16, 16)}])
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_tiff_whose_checksums_are_wrong_is_refused(tmp_path: Path, pages: int, layout: dict[str, Any]) -> None:
+    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48), np.uint8)
+    path = tmp_path / "damaged.tif"
+    tifffile.imwrite(path, stack, photometric="minisblack", compression="zlib", **layout)
+    np.testing.assert_array_equal([*read_pages(path)], stack)
+    with tifffile.TiffFile(path) as file:
+        middle = file.pages[-1].dataoffsets[1] + file.pages[-1].databytecounts[1] // 2
+    data = bytearray(path.read_bytes())
+    data[middle] ^= 0x55
+    path.write_bytes(data)
+
+    with pytest.raises(InputError, match=r"damaged|cut short"):
+        list(read_pages(path))
+    with pytest.raises(InputError, match="no readable image"):
+        decode_pages(path, several=True)
+
+
+def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None:
+    with tifffile.TiffWriter(tmp_path / "cut.tif") as file:
+        for page in np.arange(5 * 63, dtype=np.uint16).reshape(5, 7, 9):
+            file.write(page, contiguous=False, photometric="minisblack")
+    data = (tmp_path / "cut.tif").read_bytes()
+    (tmp_path / "cut.tif").write_bytes(data[: len(data) * 3 // 5])
+
+    with pytest.raises(InputError, match="cut short"):
+        list(read_pages(tmp_path / "cut.tif"))
+    assert count_pages(tmp_path / "cut.tif") > 1
 
 
 def test_a_page_that_is_not_there_does_not_spoil_those_before_it(tmp_path: Path) -> None:
@@ -412,3 +476,32 @@ def test_a_damaged_png_is_refused_without_a_word_of_the_library(
     with pytest.raises(InputError, match="holds no readable image"):
         read_image(path)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_a_tensor_may_have_any_type_of_floats_and_a_gradient(kind: str) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch")
+    values = [[0.25, 0.5], [1.0, 1.25]]  # which all of them can hold
+    tensor = torch.tensor(values, dtype=getattr(torch, kind)).requires_grad_()
+
+    np.testing.assert_array_equal(as_image(tensor, "left")[..., 0], values)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "I;16", "P", "CMYK", "YCbCr", "HSV", "LAB"])
+def test_images_of_pillow_are_read_right_or_refused(mode: str) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    colors = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
+    if mode == "I;16":
+        picture = image.fromarray(colors[..., 0].astype(np.uint16) * 257)
+        expected = colors[..., :1] / 255
+    else:
+        picture = image.fromarray(colors).convert(mode)
+        expected = np.asarray(picture.convert("RGB")) / 255
+    assert picture.mode == mode
+
+    if mode in ("P", "CMYK", "YCbCr", "HSV", "LAB"):  # whose numbers are not gray or RGB
+        with pytest.raises(InputError, match=f"mode '{mode}'.*convert"):
+            as_image(picture, "left")
+    else:
+        found = as_image(picture, "left")
+        np.testing.assert_allclose(np.broadcast_to(found, (*found.shape[:2], expected.shape[2])), expected, atol=1e-6)

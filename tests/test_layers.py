@@ -16,7 +16,7 @@ ROOT = Path(scotopic.__file__).parent
 
 #: Packages and modules from low to high; a module belongs to the longest name that it begins with.
 LAYERS = (
-    ("errors", "progress", "optional", "subpixel", "colormap"),
+    ("errors", "progress", "optional", "subpixel", "colormap", "stopping"),
     ("settings", "constants", "arrays", "patch_grid"),
     ("io", "backends.device"),
     ("inputs", "levels", "sensor", "depth", "onnx_model"),

@@ -35,6 +35,16 @@ def planes_of(flux: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
 # Packing
 
 
+def test_planes_of_a_byte_for_each_pixel_are_not_taken_for_packed_ones() -> None:
+    planes = planes_of(np.full((16, 32), 0.2), 5)
+
+    with pytest.raises(InputError, match=r"a byte of 0 or 1 for each pixel.*astype\(bool\).*packbits"):
+        read_bit_planes(planes.astype(np.uint8))
+    hot = np.zeros((5, 16, 32), np.bool_)
+    hot[:, 3, 7] = True  # in the lowest bit of its byte
+    np.testing.assert_array_equal(read_bit_planes(np.packbits(hot, axis=2)).image[..., 0], hot[0])
+
+
 @given(
     bits=st_numpy.arrays(bool, st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 21))),
     order=st.sampled_from(["big", "little"]),

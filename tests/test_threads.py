@@ -43,6 +43,20 @@ def test_progress_rises_to_one_and_is_told_by_the_caller() -> None:
     assert tellers == {threading.get_ident()}
 
 
+def test_the_caller_is_the_first_to_call_a_kernel_since_it_can_be_interrupted_while_it_compiles() -> None:
+    callers: list[int] = []
+
+    def work(first: int, stop: int) -> None:
+        callers.append(threading.get_ident())
+        if len(callers) == 1:
+            raise KeyboardInterrupt
+
+    with threads(2), pytest.raises(KeyboardInterrupt):
+        share_out(work, 100)
+
+    assert callers == [threading.get_ident()]
+
+
 @pytest.mark.parametrize("place", [0, 99])
 def test_an_error_in_any_range_reaches_the_caller(place: int) -> None:
     def work(first: int, stop: int) -> None:

@@ -12,6 +12,7 @@ from video_runs import OPTIONS, report_of, write_source
 
 from scotopic.cli.batch import read_clips
 from scotopic.errors import InputError
+from scotopic.evaluation.cluster import NO_DASHBOARD
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +99,7 @@ def test_changed_frames_are_noticed_by_their_content(source: Path, tmp_path: Pat
 def test_a_cluster_does_the_same(source: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="needs Dask: the extra 'bench'")
     clips = write_list(tmp_path, source, "a", "b", broken="c")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, **NO_DASHBOARD) as cluster:
         result = run(clips, "--scheduler", cluster.scheduler_address)
 
     assert result.exit_code == 1

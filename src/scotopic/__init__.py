@@ -5,6 +5,11 @@
 >>> result.disparity, result.confidence, result.reason  # doctest: +SKIP
 """
 
+# ruff: noqa: E402
+from scotopic.stopping import end_at_once_if_interrupted
+
+end_at_once_if_interrupted()  # before the rest is imported, which takes a while
+
 import warnings
 from typing import Any
 

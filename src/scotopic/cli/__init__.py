@@ -1,8 +1,6 @@
 """The command ``scotopic``: match pairs, videos and bursts, fit junctions, simulate noise, score maps, show a demo."""
 
 import itertools
-import signal
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +17,7 @@ from scotopic.cli.match import match
 from scotopic.cli.video import video
 from scotopic.errors import DarkImageWarning, PairWarning, ScotopicError
 from scotopic.io.input_file import explain
+from scotopic.stopping import raise_when_stopped
 
 BAD_INPUT = 2  #: exit code for what the user can correct; usage errors have it too
 INTERRUPTED = 130  #: exit code after Ctrl-C, by the convention of shells
@@ -102,6 +101,5 @@ def _scotopic(
 
 def main() -> None:
     """Run the command line."""
-    # A request to stop is handled like Ctrl-C, so that no temporary file is left behind.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    raise_when_stopped()
     app(prog_name="scotopic")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Region = NDArray[np.bool_]
 
 DEFAULT_WINDOWS = (19, 1)
-COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels at which a map with a confidence is scored
+COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels, or of the region, at which a map with a confidence is scored
 CURVE_POINTS = 100
 INCOMPLETE = 1  #: exit code of a benchmark of which some tasks failed or were not run
 _LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
@@ -122,7 +122,9 @@ def _evaluate(
     edges = error_by_edge_distance(answers.disparity, truth, window, limits, region, own_truth=own_truth)
     if answers.confidence is None:
         return _Evaluation(own, edges, {}, None)
-    kept = {share: at_coverage(answers.dense, answers.confidence, share / 100) for share in COVERAGES}
+    # Of the region: the answers outside it take no part in the choice.
+    dense, part = (answers.dense, 1.0) if region is None else (np.where(region, answers.dense, np.nan), region.mean())
+    kept = {share: at_coverage(dense, answers.confidence, part * share / 100) for share in COVERAGES}
     most_confident = {
         share: score(each, truth, window, limits, region, own_truth=own_truth) for share, each in kept.items()
     }
@@ -137,7 +139,13 @@ def _read_maps(
 ) -> tuple[Answers, Map, Region | None]:
     """Read what is scored, against what, and where; all of one size."""
     answers = read_answers(prediction, scales[0])
-    true = read_answers(truth, scales[1]).disparity
+    true_answers = read_answers(truth, scales[1])
+    if scales[0] is not None and not (answers.is_scaled or true_answers.is_scaled):
+        raise SettingsError(
+            f"--png-scale has no effect: neither {str(prediction)!r} nor {str(truth)!r} is an image of whole numbers, "
+            "and others are in px. Leave it out, or convert the file that is not in px."
+        )
+    true = true_answers.disparity
     check_size(truth, true, prediction, answers.disparity)
     if not np.isfinite(true).any():
         raise InputError(f"{str(truth)!r} has no known disparity in any pixel, so there is nothing to compare with.")

@@ -42,6 +42,7 @@ class Answers:
     disparity: Map
     dense: Map
     confidence: Map | None
+    is_scaled: bool = False  #: whether they were whole numbers in the file, which were divided
 
 
 def read_answers(path: Path, png_scale: float | None = None) -> Answers:
@@ -56,7 +57,8 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
         return _from_arrays(read_npz(file), file)
     image = read_image(file)
     disparity = as_map(image, file, "disparity")
-    if image.dtype == np.float32:
+    is_scaled = image.dtype != np.float32
+    if not is_scaled:
         disparity = _known(disparity)
     else:
         if image.dtype == np.uint8 and png_scale is None:
@@ -65,7 +67,7 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
                 "meant, give the scale to divide its values by."
             )
         disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or KITTI_SCALE))
-    return Answers(disparity, disparity, None)
+    return Answers(disparity, disparity, None, is_scaled)
 
 
 def _refuse_other_maps(file: Path) -> None:

@@ -12,6 +12,10 @@ Job = TypeVar("Job", bound=tuple[Any, ...])
 Found = TypeVar("Found")
 
 
+#: Options of a local cluster: no dashboard, and for what Dask serves in its place any port instead of 8787.
+NO_DASHBOARD: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+
+
 class ClusterLostError(ScotopicError):
     """The scheduler of a cluster no longer answers."""
 
@@ -29,7 +33,7 @@ def open_cluster(scheduler: str | None, workers: int) -> Iterator[Any]:
     cluster = None
     try:
         if not scheduler:
-            cluster = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            cluster = dask.LocalCluster(n_workers=workers, threads_per_worker=1, **NO_DASHBOARD)
         client = dask.Client(scheduler or cluster, timeout=20)
     except (OSError, ValueError) as error:
         raise InputError(f"Cannot reach the Dask scheduler {scheduler!r}: {error!s:.120}. Start it first.") from error

@@ -14,10 +14,10 @@ from typing import NamedTuple
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _TIFF_ORDERS = dict(zip(TIFF_SIGNATURES, (("<", False), (">", False), ("<", True), (">", True)), strict=True))
-_WIDTH, _HEIGHT, _ORIENTATION, _CHANNELS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT = _TIFF_TAGS = (
-    256, 257, 274, 277, 284, 322, 323,
+_WIDTH, _HEIGHT, _PHOTOMETRIC, _ORIENTATION, _CHANNELS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT = _TIFF_TAGS = (
+    256, 257, 262, 274, 277, 284, 322, 323,
 )  # fmt: skip
-_UPRIGHT, _SEPARATE = 1, 2  # values of orientation and planes
+_UPRIGHT, _SEPARATE, _MIN_IS_WHITE = 1, 2, 0  # values of orientation, planes and photometric interpretation
 _TAG_BYTES = {1: "B", 6: "B", 3: "H", 8: "H", 16: "Q", 17: "Q"}  # TIFF types; others are read as 32 bits
 _MOST_PAGES = 65536
 _GAP = rb"(?:[ \t\n\v\f\r]|#[^\n\r]*[\n\r])+"
@@ -35,6 +35,7 @@ class Size(NamedTuple):
     height: int
     channels: int = 3
     has_planes: bool = False  #: whether each color of a TIFF page is stored by itself
+    min_is_white: bool = False  #: whether 0 is white in a TIFF page
 
     @property
     def values(self) -> int:
@@ -140,7 +141,8 @@ def _tiff(data: bytes, pages: int) -> Iterator[Size]:
         width = max(largest.get(_WIDTH, 0), largest.get(_TILE_WIDTH, 0))
         height = max(largest.get(_HEIGHT, 0), largest.get(_TILE_HEIGHT, 0))
         channels = max(largest.get(_CHANNELS, 1), 1)
-        yield Size(width, height, channels, channels > 1 and largest.get(_PLANES) == _SEPARATE)
+        has_planes = channels > 1 and largest.get(_PLANES) == _SEPARATE
+        yield Size(width, height, channels, has_planes, largest.get(_PHOTOMETRIC) == _MIN_IS_WHITE)
 
 
 class _Entry(NamedTuple):

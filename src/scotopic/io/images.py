@@ -15,6 +15,7 @@ from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored,
 from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
+from scotopic.io.tiff import gray_and_alpha, has_wrong_checksum
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
@@ -24,6 +25,7 @@ RAW_SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
     ".3fr", ".fff", ".iiq", ".kdc", ".dcr", ".mos", ".mrw", ".rwl", ".x3f",
 )  # fmt: skip
+_OTHER_MODES = ("P", "PA", "CMYK", "YCbCr", "LAB", "HSV", "La", "RGBa")  # of Pillow: palettes, other colors
 _FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
@@ -59,7 +61,9 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
 def count_pages(path: str | os.PathLike[str]) -> int:
     """Return how many pages an image file has, of which :func:`read_image` reads the first: 1 unless it is a TIFF."""
     data = read_input_file(path, "an image file", _FILE_LIMIT)
-    return max(len(image_sizes(data, _MOST_PAGES)), 1) if data[:4] in TIFF_SIGNATURES else 1
+    if data[:4] not in TIFF_SIGNATURES:
+        return 1
+    return len(image_sizes(data, _MOST_PAGES)) or max(len(image_sizes(data, 2)), 1)  # at least, if it is cut short
 
 
 def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> Iterator[NDArray[Any]]:
@@ -73,9 +77,13 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     data = read_input_file(path, "an image file", _FILE_LIMIT)
     is_tiff = data[:4] in TIFF_SIGNATURES and Path(path).suffix.lower() not in RAW_SUFFIXES
     sizes = image_sizes(data, _MOST_PAGES) if is_tiff else []
+    if is_tiff and not sizes:
+        raise InputError(f"The pages of {shown} cannot be found. The file is damaged or cut short: fetch it again.")
     if len(sizes) < 2:
         yield read_image(path, max_pixels=max_pixels)
         return
+    if _is_damaged(data, len(sizes)):
+        raise InputError(f"{shown} is damaged: the checksum of a page is wrong. Fetch it again.")
     data = as_stored(data)
     for number, size in enumerate(sizes):
         check_pixels(shown, size.width, size.height, max_pixels)
@@ -86,7 +94,7 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         if not done or len(pages) != 1:
             raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
         (page,) = pages
-        _refuse_planes(page, size, shown)
+        page = _mended(page, size, data, number, shown)
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
         yield as_recorded(page, shown)
 
@@ -128,7 +136,7 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
     more = f" in {len(sizes)} pages" if len(sizes) > 1 else ""
     check_memory(shown, f"{sizes[0]}{more}" if sizes else "", 4 * sum(size.values for size in sizes))
     decoded = None
-    if sizes and not _is_damaged(data):
+    if sizes and not _is_damaged(data, len(sizes)):
         encoded_bytes = np.frombuffer(as_stored(data), np.uint8)
         if several:
             done, pages = call_opencv(cv2.imdecodemulti, encoded_bytes, cv2.IMREAD_UNCHANGED) or (False, ())
@@ -144,19 +152,30 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
             "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM, PFM, BMP and WebP can be read."
         )
     check_memory(shown, f"{len(decoded)} page(s)", sum(4 * page.size for page in decoded))
-    for page, size in zip(decoded, sizes, strict=False):
+    for page in decoded:
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
-        _refuse_planes(page, size, shown)
-    return decoded
+    return [
+        _mended(page, size, data, number, shown)
+        for number, (page, size) in enumerate(zip(decoded, sizes, strict=False))
+    ]
 
 
-def _refuse_planes(page: NDArray[Any], size: Size, shown: str) -> None:
-    """Raise :class:`InputError` for a page that OpenCV decodes wrongly: colors one after the other, not of 8 bits."""
+def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str) -> NDArray[Any]:
+    """Return page `number` of a file, decoded by OpenCV, with what it does only for 8 bits: 0 is always black.
+
+    Raises :class:`InputError` if the colors are one after the other, which OpenCV decodes wrongly if not of 8 bits.
+    """
     if size.has_planes and page.dtype != np.uint8:
         raise InputError(
             f"{shown} stores each color of {page.dtype} values in a plane of its own, which cannot be read here. Save "
             "it with the colors of a pixel side by side (tifffile: planarconfig='contig')."
         )
+    if size.channels == 2 and page.ndim == 2:  # without alpha, and without the lower 8 of 16 bits
+        found = gray_and_alpha(data, number)
+        if found is None:
+            raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
+        return np.asarray(found ^ np.array([size.min_is_white * np.iinfo(found.dtype).max, 0], found.dtype))
+    return np.asarray(~page) if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
@@ -265,8 +284,14 @@ def encoded(suffix: str, pixels: NDArray[Any], path: str | os.PathLike[str]) -> 
 def _as_array(source: Any, title: str) -> NDArray[Any]:
     # Lists and the like are refused: they are more often a mistake (a pair, a list of paths) than an image.
     reason = ""
+    mode = getattr(source, "mode", None) if type(source).__module__.startswith("PIL.") else None
+    if mode in _OTHER_MODES:  # its array holds no gray and no RGB
+        raise InputError(f"{title} is an image of Pillow in mode {mode!r}. Convert it: image.convert('RGB').")
     if isinstance(source, np.ndarray) or hasattr(source, "__array__") or hasattr(source, "__array_interface__"):
         try:
+            if hasattr(source, "detach"):  # a torch tensor; NumPy takes none with a gradient, and has no bfloat16
+                source = source.detach()
+                source = source.float() if source.dtype.itemsize == 2 and source.is_floating_point() else source
             return np.asarray(source)
         except Exception as error:  # a tensor on a GPU, for one; the object may raise anything
             reason = f" that NumPy cannot read ({' '.join(str(error).split())})"
@@ -320,10 +345,11 @@ def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
         logging.setLogLevel(level)
 
 
-def _is_damaged(data: bytes) -> bool:
+def _is_damaged(data: bytes, pages: int) -> bool:
     """Return whether a PNG or JPEG has no pixels or ends before its end mark: some decoders then fill up with gray.
 
     A PNG with a wrong checksum counts too: OpenCV would refuse it, but not before libpng has written to the terminal.
+    So does a TIFF, of which it would return what it could decode.
     """
     if data.startswith(PNG_SIGNATURE):
         kinds, view = set(), memoryview(data)
@@ -335,4 +361,4 @@ def _is_damaged(data: bytes) -> bool:
         return not {b"IDAT", b"IEND"} <= kinds
     if data.startswith(b"\xff\xd8\xff"):
         return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
-    return False
+    return data[:4] in TIFF_SIGNATURES and has_wrong_checksum(data, pages)

@@ -5,11 +5,8 @@ pair for all channels or one for each. So there are ``1 / S`` photons at white, 
 photons.
 """
 
-import logging
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory, open_input, plain_file_size, reading
+from scotopic.io.tiff import open_tiff
 from scotopic.optional import import_optional
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording, rename_colour
@@ -183,12 +181,9 @@ def read_dng_sensor(path: str | os.PathLike[str], channel: int | None = None) ->
 
 def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
     """Return the three tags. Those of the raw image take precedence over those of the whole file."""
-    import tifffile
-
     found: dict[int, NDArray[np.float64]] = {}
     kind = "a DNG file"
-    log = logging.getLogger("tifffile")  # prints a line for each odd tag, of which most do not matter here
-    with _silenced(log), open_input(path, kind) as stream, reading(path, kind), tifffile.TiffFile(stream) as file:
+    with open_input(path, kind) as stream, reading(path, kind), open_tiff(stream) as file:
         pages: list[Any] = list(file.pages)
         pages += [sub for page in pages for sub in (page.pages or [])]
         for page in sorted(pages, key=lambda page: page.photometric not in (_CFA, _LINEAR_RAW)):
@@ -201,13 +196,3 @@ def _read_tags(path: str | os.PathLike[str]) -> dict[int, NDArray[np.float64]]:
                         raise ValueError(f"its tag {code} is empty")
                     found[code] = numbers
     return found
-
-
-@contextmanager
-def _silenced(logger: logging.Logger) -> Iterator[None]:
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before

@@ -26,6 +26,7 @@ from scotopic.sensor.recording import Recording
 
 Floats = NDArray[np.float64]
 
+_LEAST_LIT = 32  # bytes, of which one in eight has only its lowest bit set
 _PLANES_AT_ONCE = 64  # planes that are unpacked together; bounds the memory
 
 
@@ -164,9 +165,21 @@ def count_bits(
     ones = np.zeros(shape, np.int64)
     for start in range(first, stop, _PLANES_AT_ONCE):
         block = np.asarray(stack[start : min(start + _PLANES_AT_ONCE, stop)])
+        if is_packed and start == first:
+            _refuse_unpacked(block, title)
         bits = np.unpackbits(block, axis=2, count=pixels, bitorder=order) if is_packed else block[:, :, :pixels]
         ones += bits.sum(axis=0, dtype=np.int64)
     return ones, stop - first
+
+
+def _refuse_unpacked(planes: NDArray[np.uint8], title: str) -> None:
+    """Raise :class:`InputError` if no byte has more than its lowest bit set: each is a pixel, not eight of them."""
+    lit = np.count_nonzero(planes.any(axis=0))  # places; a hot pixel alone could be the lowest bit of its byte
+    if lit >= _LEAST_LIT and planes.max() == 1:
+        raise InputError(
+            f"{title} has a byte of 0 or 1 for each pixel, but uint8 is read as eight pixels to a byte. Pass "
+            "planes.astype(bool), or pack them with numpy.packbits(planes, axis=2)."
+        )
 
 
 def check_bit_order(bit_order: str | None) -> Literal["big", "little"]:

@@ -5,14 +5,16 @@ Numba's own parallel loops take it about three times as long to compile.
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
+from threading import Barrier, Thread
 from typing import Any
 
 import numba
 
 from scotopic.progress import Share, unheard
 
+_called: set[object] = set()  # kernels, or functions that call them, that have been called before
 _RANGES_PER_THREAD = 8  # so that a thread whose ranges take longer gets fewer
 
 
@@ -42,8 +44,14 @@ def share_out(work: Callable[..., object], count: int, *arguments: Any, progress
             work(first, stop, *arguments)
             report(stop / count)
 
-    others = [_pool().submit(run) for _ in range(threads - 1)]
+    others: list[Future[None]] = []
     try:
+        kernel = getattr(work, "__code__", type(work))  # the same for every closure
+        if threads > 1 and kernel not in _called:
+            # If it has to be compiled, that is for this thread, which can be interrupted; the others could only wait.
+            work(first := next(starts), min(first + length, count), *arguments)
+            _called.add(kernel)
+        others += (_pool().submit(run) for _ in range(threads - 1))
         run(progress)
     finally:
         for _ in starts:  # after an error nothing is begun any more
@@ -56,7 +64,19 @@ def share_out(work: Callable[..., object], count: int, *arguments: Any, progress
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(int(numba.config.NUMBA_NUM_THREADS), "scotopic")  # type: ignore[attr-defined]
+    count = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+    pool = ThreadPoolExecutor(count, "scotopic")
+    # Its threads are started by another one, which Ctrl-C does not reach. Interrupted between the start of a thread and
+    # its entry in a list, the pool would not know of it, and the program would wait for it forever at its end.
+    starter = Thread(target=_start_threads, args=(pool, count), daemon=True)
+    starter.start()
+    starter.join()
+    return pool
+
+
+def _start_threads(pool: ThreadPoolExecutor, count: int) -> None:
+    together = Barrier(count)  # no thread is done before all are there
+    wait([pool.submit(together.wait) for _ in range(count)])
 
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork
