@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from moving_room import BASELINE, HEIGHT, OPTIONS, STEP, WIDTH, noisy_frames, render_moved, write_frames
+from moving_room import BASELINE, FIT, HEIGHT, OPTIONS, STEP, WIDTH, noisy_frames, render_moved, write_frames
 
 import scotopic
 from scotopic.depth import Calibration
@@ -52,7 +52,7 @@ def test_the_answer_is_that_of_match_burst(answered: tuple[Path, str]) -> None:
     folder, _ = answered
     left, right = zip(*noisy_frames(COUNT), strict=True)
 
-    expected = scotopic.match_burst(left, right, "fast", "cpu", reference=2, calibration=RIG, max_disparity=24)
+    expected = scotopic.match_burst(left, right, "fast", "cpu", reference=2, calibration=RIG, **FIT)
 
     found = Match.load(folder)
     for name in ("disparity", "confidence", "frames", "fused_left", "burst_poses"):
@@ -100,7 +100,7 @@ def test_a_part_keeps_its_numbers_and_results_are_replaced_only_when_told(source
     fusion = report_of(tmp_path)["fusion"]
     assert isinstance(fusion, dict)
     assert (fusion["reference"], fusion["frames"]) == (1, 1)
-    single = scotopic.match(source / "left/1.png", source / "right/1.png", "fast", "cpu", max_disparity=24)
+    single = scotopic.match(source / "left/1.png", source / "right/1.png", "fast", "cpu", **FIT)
     np.testing.assert_array_equal(Match.load(tmp_path).disparity, single.disparity)
 
     message = command_line.error_line(command_line.run("burst", *views, "-o", tmp_path, *OPTIONS, *part))
