@@ -17,8 +17,9 @@ WIDTH, HEIGHT = 224, 144
 STEP = 0.3  #: baselines to the right that the cameras move from frame to frame
 BASELINE = 0.1  #: m
 CALIBRATION = f"{WIDTH} {(WIDTH - 1) / 2} {0.38 * (HEIGHT - 1)} {BASELINE} 0\n"
-OPTIONS = ("--preset", "fast", "--max-disparity", 24, "--device", "cpu", "--set", "refine_steps=0")
-FIT = {"max_disparity": 24, "refine_steps": 0}  #: the same in Python; a quicker fit than the preset's
+PRESET = ("--preset", "fast", "--max-disparity", 24, "--device", "cpu")
+OPTIONS = (*PRESET, "--set", "refine_steps=0")  #: a quicker fit than the preset's, which keeps more
+FIT = {"max_disparity": 24, "refine_steps": 0}  #: the same in Python
 
 Image = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from moving_room import BASELINE, FIT, HEIGHT, OPTIONS, STEP, WIDTH, noisy_frames, render_moved, write_frames
+from moving_room import BASELINE, FIT, HEIGHT, OPTIONS, PRESET, STEP, WIDTH, noisy_frames, render_moved, write_frames
 
 import scotopic
 from scotopic.depth import Calibration
@@ -119,11 +119,11 @@ def test_photon_counts_and_pages_of_a_tiff_are_frames(tmp_path: Path) -> None:
         tifffile.imwrite(tmp_path / f"{name}.tif", sums.astype(np.uint8), photometric="minisblack")
 
     command_line.succeed(
-        *("burst", tmp_path / "left.npy", tmp_path / "right.npy", "-o", tmp_path / "counts", *OPTIONS),
+        *("burst", tmp_path / "left.npy", tmp_path / "right.npy", "-o", tmp_path / "counts", *PRESET),
         *("--kind", "counts", "--white", 8, "--group", 2),
     )
     command_line.succeed(
-        "burst", tmp_path / "left.tif", tmp_path / "right.tif", "-o", tmp_path / "tiff", *OPTIONS, "--white", 240
+        "burst", tmp_path / "left.tif", tmp_path / "right.tif", "-o", tmp_path / "tiff", *PRESET, "--white", 240
     )
 
     for name in ("counts", "tiff"):  # the same photons, on the same scale
