@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from reference_data import SCENES as REFERENCES
 from reference_data import data_folder, reference_scene
+from rooms import room
 
-import scotopic
-from scotopic.demo import Scene
 from scotopic.errors import InputError
 from scotopic.io import as_image, write_png
 from scotopic.sensor import Sensor, noise_curve, simulate, simulate_pair, to_uint8
@@ -38,11 +37,6 @@ def spread(sensor: Sensor, level: float) -> float:
     """Standard deviation that the unclipped line gives at a level of light."""
     a, b = sensor.variance_line
     return math.sqrt(a * level * (sensor.white - sensor.black) + b)
-
-
-@cache
-def room() -> Scene:
-    return scotopic.render_scene()
 
 
 @pytest.fixture(scope="module")
