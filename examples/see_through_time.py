@@ -14,13 +14,13 @@ for k in range(FRAMES):  # a hand-held rig: it drifts, comes nearer and turns a 
     pose = np.eye(4)
     pose[:3, :3] = cv2.Rodrigues(np.deg2rad([0.2 * np.sin(k), 0.3 * k, 0.1 * k]))[0]
     pose[:3, 3] = 0.15 * k, 0.05 * np.sin(k), 0.2 * k
-    scenes.append(scotopic.render_scene(272, 176, pose=pose))
+    scenes.append(scotopic.render_scene(192, 128, pose=pose))
 dark = [scotopic.simulate_pair(scene.left, scene.right, 2, 2, seed=k) for k, scene in enumerate(scenes)]
 
-stream = scotopic.Matcher("best", fuse=FRAMES, calibration=scenes[0].calibration, max_disparity=40)
+stream = scotopic.Matcher("best", fuse=FRAMES, calibration=scenes[0].calibration, max_disparity=28)
 for fused in stream.run(dark):
     print(f"{fused.frames.mean():.1f} frames behind a pixel, the camera is at {np.round(fused.pose[:3, 3], 2)}")
-alone = scotopic.match(*dark[-1], max_disparity=40)
+alone = scotopic.match(*dark[-1], max_disparity=28)
 
 truth = scenes[-1].disparity_left
 for name, found in ("alone", alone), ("fused", fused):

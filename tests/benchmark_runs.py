@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from rooms import room
 
-import scotopic
 from scotopic.evaluation.plan import DatasetPlan, Plan
 from scotopic.evaluation.records import Record
 from scotopic.io import write_pfm, write_png
@@ -18,7 +18,7 @@ SCENES = ("attic", "barn", "cellar")
 def write_scenes(root: Path, names: Sequence[str] = SCENES, first_seed: int = 0) -> Path:
     """Write small rendered scenes in the layout of one's own pairs to ``root/mine``; return `root`."""
     for seed, name in enumerate(names, first_seed):
-        scene = scotopic.render_scene(width=128, height=64, seed=seed)
+        scene = room(128, 64, seed)
         folder = root / "mine" / name
         folder.mkdir(parents=True, exist_ok=True)
         for file, image in (("im0.png", scene.left), ("im1.png", scene.right)):

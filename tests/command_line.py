@@ -7,9 +7,9 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from rooms import room
 from typer.testing import CliRunner, Result
 
-import scotopic
 from scotopic.cli import app
 from scotopic.io import write_pfm, write_png
 from scotopic.sensor import simulate_pair, to_uint8
@@ -51,7 +51,7 @@ def check_failure(result: Result, message: str, out: Path) -> None:
 
 def write_pair(folder: Path, width: int = 96, height: int = 64, photons: float = 2.0) -> Path:
     """Write left.png and right.png, noisy, and gray.png of the same size; return the folder."""
-    scene = scotopic.render_scene(width=width, height=height)
+    scene = room(width, height)
     for name, view in zip(("left", "right"), simulate_pair(scene.left, scene.right, photons), strict=True):
         write_png(folder / f"{name}.png", to_uint8(view))
     write_png(folder / "gray.png", to_uint8(scene.left[..., 1]))

@@ -26,6 +26,11 @@ def pytest_report_header() -> str:
     return f"cuda kernels: {describe_cuda()}"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of the compiler first: what they compile lies in the cache for all others."""
+    items.sort(key=lambda item: item.path.name != "test_compilation.py")  # the others stay in their order
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,11 +45,8 @@ class MovingScene:
         )
 
     def draw(self, pose: np.ndarray | None = None, board_shift: float = 0.0) -> Picture:
-        """Return what the rig sees from a pose, the board moved to the right by itself."""
-        pose = np.eye(4) if pose is None else pose
-        left, disparity = self._view(pose, 0.0, board_shift)
-        right, _ = self._view(pose, 1.0, board_shift)
-        return Picture(left, right, disparity)
+        """Return what the rig sees from a pose, the board moved to the right by itself; not to be written to."""
+        return _draw(self, (np.eye(4) if pose is None else pose).tobytes(), board_shift)
 
     def dark(self, pose: np.ndarray | None, photons: float, seed: int, board_shift: float = 0.0):  # type: ignore[no-untyped-def]
         """Return a noisy pair from a pose."""
@@ -83,6 +81,16 @@ class MovingScene:
             strength, phase = rng.uniform(0.02, 0.07, self.channels), rng.uniform(0, 2 * np.pi, self.channels)
             total += strength * np.sin((fx * x + fy * y)[..., None] + phase)
         return np.clip(total, 0, 1)
+
+
+@lru_cache(maxsize=64)  # many tests look at the same frames
+def _draw(scene: MovingScene, pose_bytes: bytes, board_shift: float) -> Picture:
+    pose = np.frombuffer(pose_bytes).reshape(4, 4)
+    left, disparity = scene._view(pose, 0.0, board_shift)
+    right, _ = scene._view(pose, 1.0, board_shift)
+    for each in (left, right, disparity):
+        each.flags.writeable = False
+    return Picture(left, right, disparity)
 
 
 def sway(frame: int) -> np.ndarray:

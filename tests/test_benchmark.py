@@ -86,7 +86,7 @@ def test_a_killed_run_goes_on_where_it_stopped(data: Path, tmp_path: Path) -> No
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3]); from benchmark_runs import small_plan; "
         "from scotopic.evaluation.benchmark import run_benchmark; "
-        "run_benchmark(small_plan(seeds=tuple(range(40))), Path(sys.argv[1]), Path(sys.argv[2]))"
+        "run_benchmark(small_plan(seeds=tuple(range(16))), Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     here = str(Path(__file__).parent)
     process = subprocess.Popen([sys.executable, "-c", code, str(data), str(out), here])
@@ -96,13 +96,13 @@ def test_a_killed_run_goes_on_where_it_stopped(data: Path, tmp_path: Path) -> No
     process.send_signal(signal.SIGKILL)
     process.wait()
     finished = {path: path.stat().st_mtime_ns for path in finished_records(out)}
-    assert 5 <= len(finished) < 3 * 2 * 40, "the run was to be killed in its middle"
+    assert 5 <= len(finished) < 3 * 2 * 16, "the run was to be killed in its middle"
 
-    status = run_benchmark(small_plan(seeds=tuple(range(40))), data, out)
+    status = run_benchmark(small_plan(seeds=tuple(range(16))), data, out)
 
     assert status.resumed == len(finished)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
-    assert len(records_of(out)) == 3 * 2 * 40
+    assert len(records_of(out)) == 3 * 2 * 16
 
 
 def test_a_broken_scene_is_named_and_the_others_still_run(data: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from scotopic.stages.channels import Pair
 from scotopic.stages.confidence import estimate_deviation
 from scotopic.stages.resolution import adapt_patches, shrink_pair
 
-WIDTH, HEIGHT, LARGEST = 192, 128, 24  # a room whose disparities run from 2.5 to 19 px
+WIDTH, HEIGHT, LARGEST = 144, 96, 18  # a room whose disparities run from 1.9 to 14 px
 FEW: dict[str, Any] = {
     "device": "cpu",
     "patch_size": 24,
@@ -109,7 +109,7 @@ def test_a_noisy_room_is_matched(seed: int) -> None:
     error = np.abs(result.disparity_all - truth)
     surest = result.confidence >= np.quantile(result.confidence, 0.8)
 
-    # At eight photons; measured on ten other seeds: 0.30 to 0.46, and 0.85 to 0.98 of the surest fifth.
+    # At eight photons; measured on ten other seeds: 0.30 to 0.42, and 0.95 to 0.99 of the surest fifth.
     assert np.median(error[seen]) < 0.8
     assert (error[surest] <= 1).mean() > 0.75
 
@@ -148,15 +148,14 @@ def test_a_pair_of_half_the_contrast_gives_the_same(found: Match) -> None:
     assert np.median(np.abs(result.disparity_all - found.disparity_all)) < 0.1
 
 
-def test_disparities_may_be_negative() -> None:
+def test_disparities_may_be_negative(found: Match) -> None:
     left, right = pair()
-    forth = best(left, right)
 
     back = best(right, left, min_disparity=1 - LARGEST, max_disparity=1)
 
     # With the views swapped, the left one's map is what was the right one's, negated.
     assert back.disparity_all.max() <= 0
-    assert np.median(np.abs(-back.disparity_all - forth.right_disparity)) < 0.5
+    assert np.median(np.abs(-back.disparity_all - found.right_disparity)) < 0.5
     assert float(np.median(np.abs(-back.disparity_all - room().disparity_right))) < 1.0
 
 
@@ -216,23 +215,24 @@ def test_clean_noiseless_views_are_no_trouble() -> None:
 
 def test_the_same_bits_come_again_with_any_number_of_threads(found: Match) -> None:
     code = f"""
+import os
+os.environ["NUMBA_NUM_THREADS"] = "2"  # also where there is one core
 import hashlib, sys
 import numba, cv2
-numba.set_num_threads(int(sys.argv[1])); cv2.setNumThreads(int(sys.argv[1]))
 sys.path.insert(0, {str(__file__.rpartition("/")[0])!r})
 from test_best import best, pair
 from scotopic.result import ARRAYS
-result = best(*pair())
-print(hashlib.sha256(b"".join(getattr(result, name).tobytes() for name in ARRAYS)).hexdigest())
+for threads in (1, 2):
+    numba.set_num_threads(threads); cv2.setNumThreads(threads)
+    result = best(*pair())
+    print(hashlib.sha256(b"".join(getattr(result, name).tobytes() for name in ARRAYS)).hexdigest())
 """
-    runs = {
-        subprocess.run([sys.executable, "-c", code, n], capture_output=True, text=True, check=True).stdout
-        for n in ("1", "2")
-    }
+    runs = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     again = best(*pair())
 
-    assert len(runs) == 1
+    assert len(runs) == 2
+    assert runs[0] == runs[1]
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(again, name), getattr(found, name), err_msg=name)
 

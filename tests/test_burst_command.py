@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from moving_room import BASELINE, HEIGHT, OPTIONS, STEP, WIDTH, noisy_frames, render_moved, write_frames
+from moving_room import BASELINE, FIT, HEIGHT, OPTIONS, PRESET, STEP, WIDTH, noisy_frames, render_moved, write_frames
 
 import scotopic
 from scotopic.depth import Calibration
@@ -52,7 +52,7 @@ def test_the_answer_is_that_of_match_burst(answered: tuple[Path, str]) -> None:
     folder, _ = answered
     left, right = zip(*noisy_frames(COUNT), strict=True)
 
-    expected = scotopic.match_burst(left, right, "fast", "cpu", reference=2, calibration=RIG, max_disparity=24)
+    expected = scotopic.match_burst(left, right, "fast", "cpu", reference=2, calibration=RIG, **FIT)
 
     found = Match.load(folder)
     for name in ("disparity", "confidence", "frames", "fused_left", "burst_poses"):
@@ -100,7 +100,7 @@ def test_a_part_keeps_its_numbers_and_results_are_replaced_only_when_told(source
     fusion = report_of(tmp_path)["fusion"]
     assert isinstance(fusion, dict)
     assert (fusion["reference"], fusion["frames"]) == (1, 1)
-    single = scotopic.match(source / "left/1.png", source / "right/1.png", "fast", "cpu", max_disparity=24)
+    single = scotopic.match(source / "left/1.png", source / "right/1.png", "fast", "cpu", **FIT)
     np.testing.assert_array_equal(Match.load(tmp_path).disparity, single.disparity)
 
     message = command_line.error_line(command_line.run("burst", *views, "-o", tmp_path, *OPTIONS, *part))
@@ -119,11 +119,11 @@ def test_photon_counts_and_pages_of_a_tiff_are_frames(tmp_path: Path) -> None:
         tifffile.imwrite(tmp_path / f"{name}.tif", sums.astype(np.uint8), photometric="minisblack")
 
     command_line.succeed(
-        *("burst", tmp_path / "left.npy", tmp_path / "right.npy", "-o", tmp_path / "counts", *OPTIONS),
+        *("burst", tmp_path / "left.npy", tmp_path / "right.npy", "-o", tmp_path / "counts", *PRESET),
         *("--kind", "counts", "--white", 8, "--group", 2),
     )
     command_line.succeed(
-        "burst", tmp_path / "left.tif", tmp_path / "right.tif", "-o", tmp_path / "tiff", *OPTIONS, "--white", 240
+        "burst", tmp_path / "left.tif", tmp_path / "right.tif", "-o", tmp_path / "tiff", *PRESET, "--white", 240
     )
 
     for name in ("counts", "tiff"):  # the same photons, on the same scale

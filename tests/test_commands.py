@@ -126,7 +126,7 @@ def test_no_command_leaves_results_of_another_beside_its_own(pair: Path, tmp_pat
     out = tmp_path / "out"
     (tmp_path / "kept").mkdir()
     views = [pair / "left.png", pair / "right.png"]
-    quick = ("-o", out, "--preset", "fast", "--set", "stride=8", "--overwrite")
+    quick = ("-o", out, "--preset", "fast", "--set", "stride=8", "--set", "refine_steps=0", "--overwrite")
     commands = {
         "match": (FILES, ("match", *views, *quick, "--max-disparity", 16)),
         "junctions": (JUNCTION_FILES, ("junctions", views[0], *quick)),

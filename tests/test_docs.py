@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from rooms import room
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -67,7 +68,7 @@ def test_tables_can_be_read_in_a_terminal(page: Path) -> None:
 
 def prepare() -> dict[str, Any]:
     """Write the files that the pages mention to the current folder; return the names that they use."""
-    scene = scotopic.render_scene(WIDTH, HEIGHT)
+    scene = room(WIDTH, HEIGHT)
     pair = scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=2)
     for name, view in zip(("left", "right"), pair, strict=True):
         write_png(f"{name}.png", to_uint8(view))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from devices import CPU, DEVICES, on_devices, sized
 from kernel_calls import Calls, fetch, on
+from rooms import room
 
 import scotopic
 from scotopic.progress import unheard
@@ -285,7 +286,7 @@ class TestLight:
 
     @pytest.mark.parametrize("contrast", [0.0, 0.2])
     def test_noise_shows_no_detail(self, there: Calls, contrast: float) -> None:
-        scene = scotopic.render_scene(96, 64, 0)
+        scene = room(96, 64)
         noise = random(0).normal(0, 1, (2, 64, 96, 3)).astype(np.float32)
 
         light = self.measure(there, [contrast * each + grain for each, grain in zip(
@@ -304,7 +305,7 @@ class TestLight:
         assert not light.has_clear_pixels
 
     def test_a_clean_picture_shows_pixels(self, there: Calls) -> None:
-        scene = scotopic.render_scene(192, 128, 0)
+        scene = room(192, 128)
         backend, images = there.backend, [there.place(each) for each in (scene.left, scene.right)]
         noise = estimate_noise(backend, images, self.SETTINGS.noise)
 
@@ -441,8 +442,8 @@ def error_at(photons: float | None, left: np.ndarray, right: np.ndarray, truth: 
 
 @pytest.mark.parametrize("scene", ["room", "square"])
 def test_more_light_is_never_much_worse(scene: str) -> None:
-    room, square = scotopic.render_scene(WIDTH, HEIGHT, 1), square_before_a_wall()
-    views = (room.left, room.right, room.disparity_left) if scene == "room" else square[:3]
+    rendered, square = room(WIDTH, HEIGHT, 1), square_before_a_wall()
+    views = (rendered.left, rendered.right, rendered.disparity_left) if scene == "room" else square[:3]
 
     dark, dim, clean = (error_at(photons, *views) for photons in (8, 64, None))
 
@@ -453,7 +454,7 @@ def test_more_light_is_never_much_worse(scene: str) -> None:
 @pytest.mark.parametrize("photons", [8, None])
 @pytest.mark.parametrize("factor", [4, 8])
 def test_images_that_are_shrunk_again_and_again_still_give_disparities(photons: float | None, factor: int) -> None:
-    scene = scotopic.render_scene(WIDTH, HEIGHT, 0)
+    scene = room(WIDTH, HEIGHT)
     pair = scene.left, scene.right
     if photons is not None:
         pair = scotopic.simulate_pair(*pair, photons=photons, read_noise=2, seed=0)

@@ -26,9 +26,19 @@ from scotopic.sensor import read_recording
 @pytest.fixture(scope="module")
 def pair() -> tuple[np.ndarray, np.ndarray]:
     """Two noisy views, float32 in [0, 1), of a rendered room."""
-    scene = scotopic.render_scene(width=192, height=128)
+    scene = scotopic.render_scene(width=144, height=96)
     noisy = scotopic.simulate_pair(scene.left, scene.right, photons=40, read_noise=1, seed=0)
     return tuple(np.clip(view, 0, 0.999).astype(np.float32) for view in noisy)  # type: ignore[return-value]
+
+
+QUICK = ("--preset", "fast", "--max-disparity", "32", "--set", "refine_steps=0", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def half(pair: tuple[np.ndarray, ...]) -> tuple[list[np.ndarray], scotopic.Match]:
+    """The same with half of the light, so that twice of it is in range, and its match."""
+    views = [view / 2 for view in pair]
+    return views, quietly_match(views)
 
 
 def quietly_match(views: Sequence[np.ndarray], preset: str = "fast") -> scotopic.Match:
@@ -38,11 +48,12 @@ def quietly_match(views: Sequence[np.ndarray], preset: str = "fast") -> scotopic
 
 
 @pytest.mark.parametrize("factor", [1 / 16, 1 / 4, 2.0])
-def test_a_pair_times_a_power_of_two_has_the_same_disparity(pair: tuple[np.ndarray, ...], factor: float) -> None:
-    half = [view / 2 for view in pair]  # so that twice of it is in range
-    expected = quietly_match(half)
+def test_a_pair_times_a_power_of_two_has_the_same_disparity(
+    half: tuple[list[np.ndarray], scotopic.Match], factor: float
+) -> None:
+    views, expected = half
 
-    found = quietly_match([view * np.float32(factor) for view in half])
+    found = quietly_match([view * np.float32(factor) for view in views])
 
     assert expected.coverage > 0.1
     np.testing.assert_array_equal(found.disparity, expected.disparity)
@@ -294,13 +305,12 @@ def test_the_commands_warn_if_little_of_given_levels_is_used(pair: tuple[np.ndar
         (tmp_path / side).mkdir()
         write_png(tmp_path / side / "0.png", np.round(100 + view * 200).astype(np.uint16))  # 5 % of 12 bits
         write_png(tmp_path / side / "1.png", np.round(100 + view * 199).astype(np.uint16))
-    common = ["--preset", "fast", "--max-disparity", "32", "--device", "cpu"]
     images = [str(tmp_path / side / "0.png") for side in ("left", "right")]
     folders = [str(tmp_path / side) for side in ("left", "right")]
 
     for command, views in (("match", images), ("video", folders), ("burst", folders)):
-        dark = run(command, *views, *common, "-o", str(tmp_path / command), "--bits", "12")
-        fitting = run(command, *views, *common, "-o", str(tmp_path / f"{command}2"), "--black", "100", "--white", "300")
+        dark = run(command, *views, *QUICK, "-o", str(tmp_path / command), "--bits", "12")
+        fitting = run(command, *views, *QUICK, "-o", str(tmp_path / f"{command}2"), "--black", "100", "--white", "300")
 
         assert dark.exit_code == fitting.exit_code == 0, dark.stderr + fitting.stderr
         assert "warning: The images use 4.9 % of the range between the levels given" in dark.stderr

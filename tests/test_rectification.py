@@ -10,6 +10,7 @@ from calibration_files import HEIGHT, MIDDLEBURY, WIDTH, example_rig, store
 from command_line import FAST, succeed
 from pictures import draw_blocks
 from reference_data import data_folder
+from rooms import room
 
 import scotopic
 from scotopic.depth import Calibration, PairCheck, check_rectified, depth_from_disparity, read_calibration, rectify
@@ -104,7 +105,7 @@ def test_a_calibration_without_cameras_cannot_rectify(photographs: Pair, tmp_pat
 
 @pytest.mark.parametrize("preset", ["fast", "best"])
 def test_what_the_cameras_did_not_see_gets_no_disparity(preset: str) -> None:
-    scene = scotopic.render_scene(width=160, height=96)
+    scene = room(160, 96)
     matrix = np.array([[160.0, 0, 80], [0, 160, 48], [0, 0, 1]])
     projections = [np.array([[120.0, 0, 80, place], [0, 120, 48, 0], [0, 0, 1, 0]]) for place in (0.0, -12.0)]
     cameras = [Camera(matrix, np.zeros(5), np.eye(3), each) for each in projections]  # a wider view than was taken
@@ -144,10 +145,15 @@ def warned(found: PairCheck, word: str) -> bool:
     return any(word in warning for warning in found.warnings)
 
 
+def clean_room(width: int, height: int, seed: int = 0) -> Pair:
+    """Both views of the rendered room, without noise."""
+    scene = room(width, height, seed)
+    return scene.left, scene.right
+
+
 @pytest.fixture(scope="module")
 def rendered() -> Pair:
-    scene = scotopic.render_scene(width=576, height=384)
-    return scene.left, scene.right
+    return clean_room(576, 384)
 
 
 @pytest.fixture(scope="module", params=range(3))
@@ -285,8 +291,7 @@ def test_real_scenes_swapped_are_noticed() -> None:
 
 @pytest.mark.parametrize("size", [(128, 96), (192, 128), (256, 160)])
 def test_small_pairs_that_are_swapped_or_off_by_a_row_are_noticed(size: tuple[int, int]) -> None:
-    scene = scotopic.render_scene(*size, seed=1)
-    left, right = scotopic.simulate_pair(scene.left, scene.right, photons=20, read_noise=2)
+    left, right = simulate_pair(*clean_room(*size, seed=1), photons=20, read_noise=2)
 
     assert check_rectified(left, right).warnings == ()
     assert check_rectified(right, left).swapped
@@ -298,13 +303,12 @@ def test_small_pairs_that_are_swapped_or_off_by_a_row_are_noticed(size: tuple[in
 @pytest.mark.parametrize("size", [(96, 64), (128, 96), (300, 200)])
 def test_small_pairs_at_two_photons_give_no_false_alarm(size: tuple[int, int]) -> None:
     for seed in range(20):
-        scene = scotopic.render_scene(*size, seed=seed % 4)
-        pair = scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=seed)
+        pair = simulate_pair(*clean_room(*size, seed=seed % 4), photons=2, read_noise=2, seed=seed)
         assert check_rectified(*pair).warnings == (), seed
 
 
 def test_one_image_twice_is_noticed_by_all_in_the_same_words(tmp_path: Path) -> None:
-    image = to_uint8(scotopic.render_scene(96, 64).left)
+    image = to_uint8(room(96, 64).left)
     for name in ("left", "right"):
         write_png(tmp_path / f"{name}.png", image)
     paths = tmp_path / "left.png", tmp_path / "right.png"
@@ -330,8 +334,7 @@ FAST_ON_CPU = {"preset": "fast", "max_disparity": 16, "device": "cpu"}
 @pytest.fixture(scope="module")
 def small() -> Pair:
     """A pair of 192 x 128 px with 20 photons at white."""
-    scene = scotopic.render_scene(192, 128, seed=1)
-    return simulate_pair(scene.left, scene.right, photons=20, read_noise=2)
+    return simulate_pair(*clean_room(192, 128, seed=1), photons=20, read_noise=2)
 
 
 def said_by_match(left: np.ndarray, right: np.ndarray) -> list[str]:
@@ -374,7 +377,7 @@ def test_the_commands_and_the_stream_say_the_same(small: Pair, tmp_path: Path) -
 
 
 def test_the_same_image_in_two_files_is_noticed_however_it_is_stored(tmp_path: Path) -> None:
-    image = to_uint8(scotopic.render_scene(96, 64).left)
+    image = to_uint8(room(96, 64).left)
     for name, level in (("left", 0), ("right", 9)):
         cv2.imwrite(str(tmp_path / f"{name}.png"), image, [cv2.IMWRITE_PNG_COMPRESSION, level])
 

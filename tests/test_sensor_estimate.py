@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 from reference_data import SCENES as REFERENCES
 from reference_data import data_folder, reference_scene
+from rooms import room
 
-import scotopic
 from scotopic.errors import InputError
 from scotopic.io import as_image, write_png
 from scotopic.sensor import Sensor, noise_curve, simulate, simulate_pair, to_uint8
@@ -24,6 +25,7 @@ SCENES = (
 )  # fmt: skip
 
 
+@cache
 def clean_scene(name: str) -> np.ndarray:
     """A shared scene at the size of the paper's experiments."""
     image = as_image(data_folder() / "data" / name, name)
@@ -39,7 +41,7 @@ def spread(sensor: Sensor, level: float) -> float:
 
 @pytest.fixture(scope="module")
 def rendered() -> np.ndarray:
-    return scotopic.render_scene().left
+    return room().left
 
 
 @pytest.mark.parametrize(("data_set", "name"), [(each, name) for each, names in REFERENCES.items() for name in names])
@@ -109,7 +111,7 @@ def test_photons_and_read_noise_of_flat_areas_are_told_apart(photons: int) -> No
 
 
 def test_two_views_tell_more_than_one(rendered: np.ndarray) -> None:
-    left, right = simulate_pair(rendered, scotopic.render_scene().right, 8, 2)
+    left, right = simulate_pair(rendered, room().right, 8, 2)
 
     pooled = Sensor.estimate(left, right)
 

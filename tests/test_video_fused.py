@@ -9,7 +9,7 @@ from pathlib import Path
 import command_line
 import numpy as np
 import pytest
-from moving_room import BASELINE, HEIGHT, OPTIONS, STEP, WIDTH, noisy_frames, render_moved, write_frames
+from moving_room import BASELINE, FIT, HEIGHT, OPTIONS, PRESET, STEP, WIDTH, noisy_frames, render_moved, write_frames
 from ply_files import read_ply
 from video_runs import listing, read_video, report_of
 
@@ -37,7 +37,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def matches() -> list[Match]:
     """What the class finds in the same frames."""
-    matcher = scotopic.Matcher("fast", device="cpu", fuse=4, calibration=RIG, max_disparity=24)
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=4, calibration=RIG, **FIT)
     return list(matcher.run(noisy_frames(COUNT)))
 
 
@@ -217,7 +217,7 @@ def test_bit_planes_are_frames_of_a_video(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", np.packbits(random.random(flux.shape) < -np.expm1(-flux), axis=2))
 
     command_line.succeed(
-        *("video", tmp_path / "left.npy", tmp_path / "right.npy", "-o", tmp_path / "out", *OPTIONS),
+        *("video", tmp_path / "left.npy", tmp_path / "right.npy", "-o", tmp_path / "out", *PRESET),
         *("--kind", "bit-planes", "--group", 8, "--white", 0.5, "--fuse", 4),
     )
 

@@ -12,6 +12,7 @@ import command_line
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from rooms import room
 from typer.testing import Result
 
 import scotopic
@@ -79,7 +80,7 @@ def assert_maps_of(path: Path, expected: Match) -> None:
 
 def write_source(folder: Path) -> Path:
     """Write folders left and right of noisy frames; and left.avi and right.avi of them, one row less, at 12.5 fps."""
-    scene = scotopic.render_scene(width=WIDTH, height=HEIGHT)
+    scene = room(WIDTH, HEIGHT)
     noisy = [simulate_pair(scene.left, scene.right, photons=20, seed=seed) for seed in range(COUNT)]
     for k, view in enumerate(("left", "right")):
         (folder / view).mkdir()

@@ -29,6 +29,7 @@ _HORIZON = 0.38  # share of the image above the horizon
 _WALL = 76.0  # depth of the back wall
 _SWAY_FRAMES = 12  # of a camera that sways, until it is back
 _SUPERSAMPLING = (-1 / 3, 0.0, 1 / 3)
+_RAYS_AT_ONCE = 1 << 15
 
 _INK, _NIGHT = (0.09, 0.08, 0.12), (0.07, 0.09, 0.24)
 _CREAM, _WHITE = (0.97, 0.93, 0.82), (1.0, 0.99, 0.95)
@@ -154,6 +155,11 @@ def _sway(phase: float) -> _Floats:
     return pose
 
 
+def _split(places: _Floats, samples: int = 1) -> list[_Floats]:
+    """Return the pixels of an image in parts, so few that what `samples` rays each need stays in the fast memory."""
+    return np.array_split(places.ravel(), -(-places.size * samples // _RAYS_AT_ONCE))
+
+
 @dataclass(frozen=True)
 class _Room:
     """The surfaces (their order does not matter), and the size of the images in px. Views: 0 is left, 1 is right."""
@@ -178,6 +184,11 @@ class _Room:
 
     def cast(self, view: int, x: _Floats, y: _Floats) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
         """Return the nearest surface at each pixel (x, y) of a view: its index, disparity, and u and v on it."""
+        parts = [self._cast(view, *part) for part in zip(_split(x), _split(y), strict=True)]
+        nearest, disparity, u, v = (np.concatenate(each).reshape(x.shape) for each in zip(*parts, strict=True))
+        return nearest, disparity, u, v
+
+    def _cast(self, view: int, x: _Floats, y: _Floats) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
         horizontal = (x - self.calibration.cx) / self.width
         vertical = (y - self.calibration.cy) / self.width
         rays = np.stack([horizontal, vertical, np.ones_like(x)])
@@ -191,20 +202,26 @@ class _Room:
             nearness, u, v = np.tensordot(inverse, rays, axes=1)
             candidate = self.width * nearness
             hit = (nearness > 0) & (u >= 0) & (u <= nearness) & (v >= 0) & (v <= nearness) & (candidate > disparity)
-            nearest[hit], disparity[hit] = index, candidate[hit]
-            best_u[hit], best_v[hit] = u[hit] / nearness[hit], v[hit] / nearness[hit]
+            if hit.any():
+                nearest[hit], disparity[hit] = index, candidate[hit]
+                best_u[hit], best_v[hit] = u[hit] / nearness[hit], v[hit] / nearness[hit]
         return nearest, disparity, best_u, best_v
 
     def render(self, view: int, x: _Floats, y: _Floats) -> NDArray[np.float32]:
         """Return the image of a view."""
-        total = np.zeros((*x.shape, 3))
-        for dy, dx in product(_SUPERSAMPLING, repeat=2):
-            nearest, _, u, v = self.cast(view, x + dx, y + dy)
-            for index, surface in enumerate(self.surfaces):
-                here = nearest == index
-                length_u, length_v = np.linalg.norm(surface.along), np.linalg.norm(surface.up)
-                total[here] += surface.light * surface.paint(u[here] * length_u, v[here] * length_v)
-        return np.clip(total / len(_SUPERSAMPLING) ** 2, 0.0, 1.0).astype(np.float32)
+        samples = len(_SUPERSAMPLING) ** 2
+        parts = [self._render(view, *part) for part in zip(_split(x, samples), _split(y, samples), strict=True)]
+        return np.concatenate(parts).reshape(*x.shape, 3)
+
+    def _render(self, view: int, x: _Floats, y: _Floats) -> NDArray[np.float32]:
+        dy, dx = np.array([*product(_SUPERSAMPLING, repeat=2)]).T[..., None]
+        nearest, _, u, v = self.cast(view, x + dx, y + dy)
+        colors = np.zeros((*nearest.shape, 3))
+        for index in np.unique(nearest[nearest >= 0]):
+            surface, here = self.surfaces[index], nearest == index
+            length_u, length_v = np.linalg.norm(surface.along), np.linalg.norm(surface.up)
+            colors[here] = surface.light * surface.paint(u[here] * length_u, v[here] * length_v)
+        return np.asarray(np.clip(colors.mean(axis=0), 0.0, 1.0), np.float32)
 
     def is_visible(self, view: int, x: _Floats, y: _Floats, disparity: _Floats) -> NDArray[np.bool_]:
         """Return whether points of known disparity, at (x, y) in a view, are in its frame and not occluded."""

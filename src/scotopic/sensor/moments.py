@@ -55,8 +55,8 @@ def _mixture(sensor: Sensor, counts: Floats, is_counted: bool) -> tuple[Floats, 
     if is_counted:
         most = float(counts.max())
         photons = np.arange(math.ceil(most + 8 * math.sqrt(most) + 12) + 1, dtype=np.float64)
-        weights, centers = _poisson(counts, photons), np.broadcast_to(photons, (counts.size, photons.size))
-        spread = np.full((counts.size, 1), sensor.read_noise)
+        weights, centers = _poisson(counts, photons), photons[None, :]  # the same readings, of other weights
+        spread = np.full((1, 1), sensor.read_noise)
     else:
         weights, centers = np.ones((counts.size, 1)), counts[:, None]
         spread = np.sqrt(counts + sensor.read_noise**2)[:, None]
@@ -68,13 +68,13 @@ def _mixture(sensor: Sensor, counts: Floats, is_counted: bool) -> tuple[Floats, 
 
 
 def _clipped(sensor: Sensor, weights: Floats, centers: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    # Relative to the unclipped mean, so that a small variance is not the difference of large numbers.
-    origin = (weights * centers).sum(axis=1, keepdims=True)
-    centers, low, high = centers - origin, sensor.floor - origin, sensor.white - origin
-    low_z, high_z = (low - centers) / spread, (high - centers) / spread
+    low_z, high_z = (sensor.floor - centers) / spread, (sensor.white - centers) / spread
     below, above = normal_cdf(low_z), normal_cdf(-high_z)
     inside = 1 - below - above
     low_density, high_density = _normal_density(low_z), _normal_density(high_z)
+    # Relative to the unclipped mean, so that a small variance is not the difference of large numbers.
+    origin = (weights * centers).sum(axis=1, keepdims=True)
+    centers, low, high = centers - origin, sensor.floor - origin, sensor.white - origin
     first = low * below + high * above + centers * inside + spread * (low_density - high_density)
     second = low**2 * below + high**2 * above + (centers**2 + spread**2) * inside
     second += spread * ((low + centers) * low_density - (high + centers) * high_density)
@@ -92,10 +92,8 @@ def _rounded(sensor: Sensor, weights: Floats, centers: Floats, spread: Floats) -
     values = np.clip(np.arange(lowest, highest + 1) / steps, floor, white)
     # Noise is added before the response, rounding comes after it.
     edges = linearize((np.arange(lowest, highest) + 0.5) / steps, sensor.response)
-    shares = np.empty((weights.shape[0], values.size))
-    for node in range(weights.shape[0]):  # one by one: all at once would take nodes x counts x levels
-        reached = normal_cdf((edges[None, :] - centers[node][:, None]) / spread[node])
-        shares[node] = np.diff(weights[node] @ reached, prepend=0.0, append=1.0)
+    reached = normal_cdf((edges - centers[..., None]) / spread[..., None])
+    shares = np.diff((weights[:, None] @ reached)[:, 0], prepend=0.0, append=1.0)
     mean = shares @ values
     return mean, np.maximum((shares * (values[None, :] - mean[:, None]) ** 2).sum(axis=1), 0.0)
 
@@ -112,9 +110,10 @@ def _normal_density(z: Floats) -> Floats:
 
 
 @lru_cache(maxsize=1)
-def _cdf_table() -> tuple[Floats, Floats]:
+def _cdf_table() -> tuple[Floats, Floats, Floats]:
     nodes = np.linspace(-8.5, 8.5, 4001)
-    return nodes, np.array([0.5 * math.erfc(-z / math.sqrt(2)) for z in nodes])
+    values = np.array([0.5 * math.erfc(-z / math.sqrt(2)) for z in nodes])
+    return nodes, values, (nodes[1] - nodes[0]) * _normal_density(nodes)
 
 
 def normal_cdf(z: NDArray[np.floating]) -> Floats:
@@ -122,12 +121,11 @@ def normal_cdf(z: NDArray[np.floating]) -> Floats:
 
     Cubic interpolation of a table with the density as slope; the error is below 1e-11.
     """
-    nodes, values = _cdf_table()
+    nodes, values, slopes = _cdf_table()
     width = nodes[1] - nodes[0]
     position = (np.clip(z, nodes[0], nodes[-1]) - nodes[0]) / width
     left = np.minimum(position.astype(np.intp), nodes.size - 2)
     t = position - left
-    slopes = width * _normal_density(nodes)
     start, end, rise, fall = values[left], values[left + 1], slopes[left], slopes[left + 1]
     rest = 3 * (end - start) - 2 * rise - fall + t * (2 * (start - end) + rise + fall)
     return np.asarray(start + t * (rise + t * rest))
