@@ -106,7 +106,8 @@ def measure_relief(backend: Backend[Array], disparity: Array, factor: int) -> Ar
 def mean_relief(backend: Backend[Array], score: Array, relief: Array) -> Array:
     """Return the mean over a picture of the relief's logarithm, weighted by the square of the score."""
     weights = score * score
-    return backend.xp.sum(weights * relief) / backend.xp.sum(weights)
+    mean: Array = backend.xp.sum(weights * relief) / backend.xp.sum(weights)
+    return mean
 
 
 def calibrate(backend: Backend[Array], score: Array, relief: Array, calibration: ConfidenceCalibration) -> Array:
