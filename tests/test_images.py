@@ -6,16 +6,13 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import pytest
-import tifffile
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io import as_image, read_image, write_pfm, write_png
-from scotopic.io.images import count_pages, decode_pages, read_pages
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -89,109 +86,6 @@ def test_a_jpeg_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     assert turned is not None
     assert turned.shape == (60, 40, 3)  # the metadata does say so
     assert read_image(tmp_path / "turned.jpg").shape == (40, 60, 3)
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_no_page_of_a_tiff_is_turned_by_its_metadata(tmp_path: Path, orientation: int, kind: type) -> None:
-    pages = [np.arange(63, dtype=kind).reshape(7, 9) / kind(1 if kind is not np.float32 else 63) for _ in range(2)]
-    path = tmp_path / "turned.tif"
-    with tifffile.TiffWriter(path) as file:
-        for page in pages:
-            file.write(
-                page.astype(kind), photometric="minisblack", contiguous=False,
-                extratags=[(274, "H", 1, orientation, True)],
-            )  # fmt: skip
-
-    for found in (read_image(path), *read_pages(path), *decode_pages(path, several=True)):
-        np.testing.assert_array_equal(found, pages[0].astype(kind))
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-def test_zero_is_black_whatever_a_tiff_file_takes_for_white(tmp_path: Path, kind: type) -> None:
-    pages = np.arange(2 * 63, dtype=kind).reshape(2, 7, 9)
-    path = tmp_path / "white.tif"
-    tifffile.imwrite(path, np.iinfo(kind).max - pages, photometric="miniswhite")
-
-    np.testing.assert_array_equal(read_image(path), pages[0])
-    np.testing.assert_array_equal([*read_pages(path)], pages)
-    np.testing.assert_array_equal(decode_pages(path, several=True), pages)
-
-
-@pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: type, photometric: str) -> None:
-    white, path = np.iinfo(kind).max, tmp_path / "alpha.tif"
-    gray = np.arange(2 * 63, dtype=kind).reshape(2, 7, 9)
-    stored = gray if photometric == "minisblack" else white - gray
-    alpha = np.full_like(gray, white)
-    for opaque in (True, False):
-        alpha[1, 2, 3] = white if opaque else 0
-        tifffile.imwrite(
-            path, np.stack([stored, alpha], axis=-1), photometric=photometric, planarconfig="contig", extrasamples=[2]
-        )
-
-        np.testing.assert_array_equal(read_image(path), gray[0])
-        if opaque:
-            np.testing.assert_array_equal([*read_pages(path)], gray)
-        else:
-            with pytest.raises(InputError, match="not all of its pixels are opaque"):
-                list(read_pages(path))
-
-
-@pytest.mark.parametrize("layout", [{"rowsperstrip": 16}, {"tile": (16, 16)}])
-@pytest.mark.parametrize("pages", [1, 3])
-def test_a_tiff_whose_checksums_are_wrong_is_refused(tmp_path: Path, pages: int, layout: dict[str, Any]) -> None:
-    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48), np.uint8)
-    path = tmp_path / "damaged.tif"
-    tifffile.imwrite(path, stack, photometric="minisblack", compression="zlib", **layout)
-    np.testing.assert_array_equal([*read_pages(path)], stack)
-    with tifffile.TiffFile(path) as file:
-        middle = file.pages[-1].dataoffsets[1] + file.pages[-1].databytecounts[1] // 2
-    data = bytearray(path.read_bytes())
-    data[middle] ^= 0x55
-    path.write_bytes(data)
-
-    with pytest.raises(InputError, match=r"damaged|cut short"):
-        list(read_pages(path))
-    with pytest.raises(InputError, match="no readable image"):
-        decode_pages(path, several=True)
-
-
-def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None:
-    with tifffile.TiffWriter(tmp_path / "cut.tif") as file:
-        for page in np.arange(5 * 63, dtype=np.uint16).reshape(5, 7, 9):
-            file.write(page, contiguous=False, photometric="minisblack")
-    data = (tmp_path / "cut.tif").read_bytes()
-    (tmp_path / "cut.tif").write_bytes(data[: len(data) * 3 // 5])
-
-    with pytest.raises(InputError, match="cut short"):
-        list(read_pages(tmp_path / "cut.tif"))
-    assert count_pages(tmp_path / "cut.tif") > 1
-
-
-def test_a_page_that_is_not_there_does_not_spoil_those_before_it(tmp_path: Path) -> None:
-    page = np.arange(63, dtype=np.uint8).reshape(7, 9)
-    tifffile.imwrite(tmp_path / "turned.tif", page, extratags=[(274, "H", 1, 3, True)], byteorder="<")
-    data = bytearray((tmp_path / "turned.tif").read_bytes())
-    first = struct.unpack_from("<I", data, 4)[0]
-    struct.pack_into("<I", data, first + 2 + 12 * struct.unpack_from("<H", data, first)[0], 2**31)  # of the next page
-    (tmp_path / "turned.tif").write_bytes(data)
-
-    np.testing.assert_array_equal(read_image(tmp_path / "turned.tif"), page)
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
-def test_a_tiff_with_a_plane_for_each_color_is_read_right_or_refused(tmp_path: Path, kind: type) -> None:
-    planes = (np.arange(3 * 63).reshape(3, 7, 9) / (1 if kind is not np.float32 else 189)).astype(kind)
-    path = tmp_path / "planes.tif"
-    tifffile.imwrite(path, planes, photometric="rgb", planarconfig="separate")
-
-    if kind is np.uint8:
-        np.testing.assert_array_equal(read_image(path), np.moveaxis(planes, 0, 2))
-    else:
-        with pytest.raises(InputError, match="a plane of its own"):
-            read_image(path)
 
 
 @pytest.mark.parametrize("white", [15, 200, 255, 1000, 4095])
