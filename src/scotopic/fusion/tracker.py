@@ -128,8 +128,9 @@ class Tracker(Generic[Array]):
         if frame.gain == (1.0, 1.0):
             track = replace(track, usual_gain=_mean(track.usual_gain, motion.gain))
         track, frame = self._refer_to_brightest(track, frame)
-        views = self._fuse(track, frame, motion)
-        self._track = self._follow(track, frame, motion)
+        others = _of_other_light(track.frames, frame)
+        views = self._fuse(track, frame, others, motion)
+        self._track = self._follow(track, frame, others, motion)
         return FusedPair(*views, self._pose, self._covariance, sum(frame.gain) / 2, sum(frame.offset) / 2)
 
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:
@@ -221,17 +222,17 @@ class Tracker(Generic[Array]):
         return self._references - 1
 
     def _fuse(
-        self, track: _Track[Array], frame: Frame[Array], motion: Motion
+        self, track: _Track[Array], frame: Frame[Array], others: Sequence[Frame[Array]], motion: Motion
     ) -> tuple[FusedView[Array], FusedView[Array]]:
         assert track.known is not None
         backend, camera = self._backend, self._camera
-        others = _of_other_light(track.frames, frame)[::-1][: self._most - 1]
+        newest = others[::-1][: self._most - 1]
         left, right = (
             fuse_view(
                 backend,
                 camera,
                 frame,
-                others,
+                newest,
                 carry_disparity(backend, camera, disparity, motion.matrix, view == 1),
                 track.noise,
                 view,
@@ -240,9 +241,11 @@ class Tracker(Generic[Array]):
         )
         return left, right
 
-    def _follow(self, track: _Track[Array], frame: Frame[Array], motion: Motion) -> _Track[Array]:
-        """Return the track with a new frame at its end."""
-        frames = _of_other_light(track.frames, frame)
+    def _follow(
+        self, track: _Track[Array], frame: Frame[Array], others: Sequence[Frame[Array]], motion: Motion
+    ) -> _Track[Array]:
+        """Return the track with a new frame at its end, after the others of it that are kept."""
+        frames = list(others)
         frames.append(frame)
         turned = adjoint(track.frames[-1].pose)
         # A new frame moves the frames' common place by its share of its own error. Shares of errors that are alike add
