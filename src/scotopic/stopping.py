@@ -2,24 +2,33 @@
 
 Both raise an exception in the main thread, so that temporary files are removed on the way out. Where it would be lost,
 as in callbacks of LLVM and in finalizers, or would leave a lock taken or a thread that nobody ends, it is raised a
-moment later.
+moment later. If a library swallows it all the same, the work that goes on raises it again (:func:`end_if_stopped`).
 """
 
+import atexit
 import itertools
 import os
 import signal
 import sys
+import threading
+import time
 from types import FrameType
 
 _MOMENT = 0.005  # s
+_PATIENCE = 10.0  # s for which the exception is put off at most
 # Modules, and functions in them or None for all, that must not be left by an exception from outside.
+_LOCKS = "acquire", "release", "__enter__", "__exit__"
 _UNSAFE: dict[str, tuple[str, ...] | None] = {
     "llvmlite": None,
     "weakref": None,
     "_weakrefset": None,
-    "numba.core.compiler_lock": ("acquire", "release", "__enter__", "__exit__"),
+    "threading": ("__enter__", "__exit__", "start"),
+    "numba.core.compiler_lock": _LOCKS,
+    "concurrent.futures._base": ("__enter__", "__exit__"),
     "concurrent.futures.thread": ("submit",),
 }
+
+_stopped_by: int | None = None  # the signal that has come
 
 
 def end_at_once_if_interrupted() -> None:
@@ -34,22 +43,39 @@ def end_at_once_if_interrupted() -> None:
 def raise_when_stopped() -> None:
     """Raise KeyboardInterrupt at Ctrl-C, unless it is ignored as in a background job, and SystemExit at SIGTERM."""
     sys.unraisablehook = _raise_again
+    if hasattr(signal, "setitimer"):
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)  # after which nobody listens to its signal
     signal.signal(signal.SIGTERM, _stop)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _stop)
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    if hasattr(signal, "setitimer") and _is_unsafe(frame):
-        _stop_later(number)
-        return
+def end_if_stopped() -> None:
+    """Raise what the signal has raised again, in the main thread, if it goes on working since nothing came of it."""
+    if _stopped_by is not None and threading.current_thread() is threading.main_thread():
+        _end(_stopped_by)
+
+
+def _stop(number: int, frame: FrameType | None, since: float | None = None) -> None:
+    global _stopped_by
+    _stopped_by = number
+    since = time.monotonic() if since is None else since
+    if hasattr(signal, "setitimer") and _is_unsafe(frame) and time.monotonic() < since + _PATIENCE:
+        _stop_later(number, since)
+    else:
+        _end(number)
+
+
+def _end(number: int) -> None:
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)  # nothing is left to be done later
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(128 + number)
 
 
-def _stop_later(number: int) -> None:
-    signal.signal(signal.SIGALRM, lambda _, frame: _stop(number, frame))
+def _stop_later(number: int, since: float | None = None) -> None:
+    signal.signal(signal.SIGALRM, lambda _, frame: _stop(number, frame, since))
     signal.setitimer(signal.ITIMER_REAL, _MOMENT)
 
 

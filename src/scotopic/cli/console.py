@@ -19,6 +19,7 @@ from scotopic.errors import OutputError, SettingsError
 from scotopic.io import atomic_path, claim_folder
 from scotopic.io.replacement import UNFINISHED, locked_folder
 from scotopic.result import listed_files
+from scotopic.stopping import end_if_stopped
 
 
 class _Bars:
@@ -55,6 +56,7 @@ class StageDisplay(_Bars):
 
     def __call__(self, stage: str, share: float) -> None:
         """Report a stage and the share of it that is done."""
+        end_if_stopped()
         begins = stage not in self._stages
         if begins:
             self._stages[stage] = self._bars.add_task(stage, total=1.0) if self._bars else None
@@ -83,6 +85,7 @@ class CountDisplay(_Bars):
 
     def __call__(self, done: int, total: int | None, text: str, skipped: int = 0) -> None:
         """Report how many are done; those ``skipped`` took no time and must not count as fast progress."""
+        end_if_stopped()
         if self._bars:
             task = self._bars.tasks[0].id if self._bars.tasks else self._bars.add_task("")
             left = None if total is None else total - skipped

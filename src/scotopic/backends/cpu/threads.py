@@ -13,6 +13,7 @@ from typing import Any
 import numba
 
 from scotopic.progress import Share, unheard
+from scotopic.stopping import end_if_stopped
 
 _called: set[object] = set()  # kernels, or functions that call them, that have been called before
 _RANGES_PER_THREAD = 8  # so that a thread whose ranges take longer gets fewer
@@ -44,6 +45,7 @@ def share_out(work: Callable[..., object], count: int, *arguments: Any, progress
             work(first, stop, *arguments)
             report(stop / count)
 
+    end_if_stopped()
     others: list[Future[None]] = []
     try:
         kernel = getattr(work, "__code__", type(work))  # the same for every closure
@@ -76,7 +78,10 @@ def _pool() -> ThreadPoolExecutor:
 
 def _start_threads(pool: ThreadPoolExecutor, count: int) -> None:
     together = Barrier(count)  # no thread is done before all are there
-    wait([pool.submit(together.wait) for _ in range(count)])
+    try:
+        wait([pool.submit(together.wait) for _ in range(count)])
+    except RuntimeError:  # the program is ending already: let go those that wait for the rest
+        together.abort()
 
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork
