@@ -70,6 +70,7 @@ def test_every_map_is_there(found: Match) -> None:
 
 def test_what_is_kept_is_what_is_sure_enough(found: Match) -> None:
     kept = found.confidence >= found.settings.matching.min_confidence
+    assert kept.mean() > found.settings.score.sparse_share  # so that nothing else decides
 
     np.testing.assert_array_equal(found.mask, kept)
     np.testing.assert_array_equal(np.isfinite(found.disparity), kept)

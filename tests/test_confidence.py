@@ -20,10 +20,12 @@ from scotopic.stages.confidence import (
     DEVIATIONS,
     LARGEST_RELIEF,
     SMALLEST_RELIEF,
+    SPARSE_CONFIDENCE,
     UNSEEN,
     ConfidenceCalibration,
     calibrate,
     choose_calibration,
+    choose_threshold,
     estimate_deviation,
     keep_confident,
     measure_relief,
@@ -147,6 +149,27 @@ class TestConfidence:
         np.testing.assert_allclose(estimate_deviation(np.float32(known)), deviations, rtol=1e-5)
         between = estimate_deviation(np.float32([(known[3] + known[4]) / 2]))
         assert between[0] == pytest.approx((deviations[3] + deviations[4]) / 2)
+
+    @pytest.mark.parametrize(
+        ("surest", "min_confidence", "share", "threshold"),
+        [
+            (0.9, 0.5, 0.1, 0.5),  # enough are sure
+            (0.4, 0.5, 0.1, 0.4),  # the surest tenth
+            (0.1, 0.5, 0.1, SPARSE_CONFIDENCE),  # nothing is worth it
+            (0.4, 0.5, 0.0, 0.5),  # not asked for
+            (0.4, 0.51, 0.1, 0.51),  # more than even is asked for
+            (0.1, 0.2, 0.1, 0.2),  # less than that is asked for
+        ],
+    )
+    def test_where_nothing_is_sure_the_surest_pixels_are_kept(
+        self, there: Calls, surest: float, min_confidence: float, share: float, threshold: float
+    ) -> None:
+        confidence = np.zeros((10, 20), np.float32)
+        confidence[:, 4:7] = surest  # more than a tenth, so that the quantile does not lie between two values
+
+        found = there.run(choose_threshold, confidence, min_confidence, share)
+
+        assert found == pytest.approx(threshold)
 
     def test_reasons_say_what_speaks_against_a_pixel(self, there: Calls) -> None:
         settings = MatchingSettings(min_confidence=0.5, left_right_threshold=1.0)

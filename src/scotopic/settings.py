@@ -288,6 +288,9 @@ class ScoreSettings(Part):
     confidence_blur: float = setting(1.0, "blur of the margins")
     confidence_reach: float = setting(4.0, "reach of the geometric mean of the blurred margins")
     confidence_floor: float = setting(0.1, "what lifts the margins before their mean")
+    sparse_share: float = setting(
+        0.025, "keep the surest pixels up to this share of the picture where fewer reach min_confidence", low=0, high=1
+    )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scotopic.api import match
 from scotopic.app.inputs import SIDES, Pair, Request, describe_calibration, find_calibration, prepare_pair
 from scotopic.app.session import Cancelled, Fused, Job, Limits, Outcome, Session
+from scotopic.backends import cpu_backend
 from scotopic.colormap import Color, Rgb, as_rgb, color_scale, colorize, dim_gray
 from scotopic.depth import Calibration, PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
@@ -39,6 +40,7 @@ from scotopic.preview import (
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, MatchingSettings, Settings, make_settings
+from scotopic.stages.confidence import EVEN, choose_threshold
 from scotopic.streams import refine_burst
 from scotopic.warmup import warmed
 
@@ -180,7 +182,7 @@ def apply_threshold(found: Match, threshold: float) -> Match:
     """
     if threshold == found.settings.matching.min_confidence:
         return found
-    reason = _reasons(found.reason, found.confidence, threshold, found)
+    reason = _reasons(found.reason, found.confidence, _lowest_kept(found, threshold), found)
     matching = replace(found.settings.matching, min_confidence=threshold)
     return replace(
         found,
@@ -188,6 +190,13 @@ def apply_threshold(found: Match, threshold: float) -> Match:
         reason=reason,
         settings=replace(found.settings, matching=matching),
     )
+
+
+def _lowest_kept(found: Match, threshold: float) -> float:
+    """Return the confidence from which on a match keeps pixels with ``min_confidence=threshold``."""
+    if not isinstance(found.settings, EvidenceMatchingSettings):
+        return threshold
+    return choose_threshold(cpu_backend(), found.confidence, threshold, found.settings.score.sparse_share)
 
 
 def _reasons(
@@ -212,7 +221,11 @@ def set_threshold(session: Session, threshold: float | None) -> float:
 def largest_threshold(outcome: Outcome) -> float:
     """Return a threshold that leaves almost no pixel, a multiple of 0.05: the end of the slider."""
     kept = outcome.match.confidence[outcome.match.mask]
-    return min(math.ceil(20 * float(kept.max()) + 1e-6) / 20, 1.0) if kept.size else 1.0
+    if not kept.size:
+        return 1.0
+    # Up to EVEN the mask keeps the surest pixels however unsure they are.
+    is_sparse = isinstance(outcome.match.settings, EvidenceMatchingSettings) and kept.max() <= EVEN
+    return EVEN + 0.05 if is_sparse else min(math.ceil(20 * float(kept.max()) + 1e-6) / 20, 1.0)
 
 
 def shown_match(session: Session) -> Match:
@@ -271,8 +284,8 @@ def describe_pixel(session: Session, x: float, y: float) -> str:
     if not (0 <= x < width and 0 <= y < height):  # nor is NaN
         raise InputError(f"The pixel ({x:g}, {y:g}) is not inside the image of {width} x {height} px.")
     at = slice(int(y), int(y) + 1), slice(int(x), int(x) + 1)
-    value = float(found.disparity_all[at][0, 0])
-    reason = Reason(int(_reasons(found.reason[at], found.confidence[at], session.threshold, found)[0, 0]))
+    value, lowest = float(found.disparity_all[at][0, 0]), _lowest_kept(found, session.threshold)
+    reason = Reason(int(_reasons(found.reason[at], found.confidence[at], lowest, found)[0, 0]))
     parts = [f"({int(x)}, {int(y)})"]
     if reason == Reason.OK and math.isfinite(value):
         parts.append(f"disparity {value:.2f} px")

@@ -127,7 +127,9 @@ def match_evidence(
         confidence = full(calibrate(backend, score, relief, choose_calibration(snr)))
         difference = full(backend.xp.clip(difference, min=0, max=UNSEEN)) * factor
         hidden = full(backend.xp.astype(hidden, backend.xp.float32)) > 0.5
-        disparity, reason = keep_confident(backend, dense, confidence, difference, hidden, images[0], settings.matching)
+        disparity, reason = keep_confident(
+            backend, dense, confidence, difference, hidden, images[0], settings.matching, settings.score.sparse_share
+        )
 
     return Match.from_arrays(
         settings,

@@ -19,6 +19,9 @@ the score, so that parts without anything to see hardly count::
 coefficients are fitted to real scenes in three kinds of light (``benchmarks/calibrate.py``). ``docs/confidence.md``
 shows how far they hold on scenes that were not used.
 
+The mask keeps what is more likely right than wrong. Where next to nothing is, it keeps the surest pixels, as many as
+the paper's sparse answer has (:func:`choose_threshold`).
+
 The standard deviation goes with the confidence. Errors are not Gaussian: a disparity is either about right or anywhere.
 So it is chosen to cover: half of what 95 % of the errors stay below.
 """
@@ -39,6 +42,8 @@ UNSEEN = 1e6
 RELIEF_REACH = 8.0  #: px, the standard deviation of the mean of the relief
 LARGEST_RELIEF = 1.0  #: a larger one, at a jump in disparity, counts as this
 SMALLEST_RELIEF = 0.01  #: added, so that a plane that faces the camera has a logarithm
+SPARSE_CONFIDENCE = 0.25  #: the least confidence with which the surest pixels of a picture are kept
+EVEN = 0.5  #: as likely right as wrong
 SATURATED = 0.98  #: share of white above which the mean of a few pixels counts as saturated
 
 
@@ -120,6 +125,17 @@ def calibrate(backend: Backend[Array], score: Array, relief: Array, calibration:
     return confidence
 
 
+def choose_threshold(backend: Backend[Array], confidence: Array, min_confidence: float, sparse_share: float) -> float:
+    """Return the confidence from which on pixels are kept.
+
+    It is ``min_confidence`` or, where fewer than ``sparse_share`` of the pixels reach that, what the surest of them
+    reach, but no less than :data:`SPARSE_CONFIDENCE`. A ``min_confidence`` above :data:`EVEN` is taken at its word.
+    """
+    if not (sparse_share > 0 and SPARSE_CONFIDENCE < min_confidence <= EVEN):
+        return min_confidence
+    return min(max(backend.quantile(confidence, 1 - sparse_share), SPARSE_CONFIDENCE), min_confidence)
+
+
 def keep_confident(
     backend: Backend[Array],
     disparity: Array,
@@ -128,6 +144,7 @@ def keep_confident(
     is_hidden: Array,
     image: Array,
     settings: MatchingSettings,
+    sparse_share: float = 0.0,
 ) -> tuple[Array, Array]:
     """Return the disparity where it is sure enough, NaN elsewhere, and why not: what speaks against it most.
 
@@ -139,6 +156,6 @@ def keep_confident(
     disagrees = xp.where(is_hidden, int(Reason.OCCLUDED), int(Reason.LEFT_RIGHT))
     why = xp.where(difference >= settings.left_right_threshold, disagrees, why)
     why = xp.where(difference >= UNSEEN / 2, int(Reason.OUT_OF_VIEW), why)
-    is_unsure = confidence < settings.min_confidence
+    is_unsure = confidence < choose_threshold(backend, confidence, settings.min_confidence, sparse_share)
     reason = xp.astype(xp.where(is_unsure, why, int(Reason.OK)), xp.uint8)
     return xp.where(is_unsure, float("nan"), disparity), reason
