@@ -20,7 +20,7 @@ from scotopic.settings import (
 )
 from scotopic.stages.channels import Channel, Pair, band, band_kernel, build_channels, detect_correlated_noise
 from scotopic.stages.consistency import lr_difference, merge_views
-from scotopic.stages.evidence_volume import build_volume, measure_spread, pack_features, reference_volume
+from scotopic.stages.evidence_volume import build_volume, pack_features, reference_volume
 from scotopic.stages.noise import ROUNDING, NoiseModel, estimate_noise, fit_noise_line
 from scotopic.stages.resolution import (
     MIN_WINDOW,
@@ -265,9 +265,6 @@ class TestVolume:
         windows = {channels.junction_window, channels.cross_window, *(max(s, channels.band_window) for s in scales)}
         assert [each.window for each in found] == sorted(windows, reverse=True)
 
-    def test_a_flat_volume_has_a_spread_of_one(self, there: Calls) -> None:
-        assert there.run(measure_spread, np.ones((3, 4, 5), np.float32)) == 1.0
-
 
 class TestFeatures:
     @pytest.mark.parametrize("channels", [1, 3])
@@ -349,11 +346,11 @@ class TestSolving:
         off = np.abs(np.arange(candidates)[:, None, None] - truth)
         volume = (np.minimum(off, 3) + random(2).normal(0, 2.5, (candidates, height, width))).astype(np.float32)
         settings = best(p1=2000, p2=20000, max_disparity=candidates)
-        spread = cpu.run(measure_spread, volume)
+        cpu.backend.normalize_volume(volume)
         same = np.full((height, width), settings.matching.p2, np.int32)
 
-        level, _ = cpu.run(solve_pixels, volume, spread, settings, same, is_left=True)
-        along = cpu.run(solve_along, volume, spread, settings, truth)
+        level, _ = cpu.run(solve_pixels, volume, settings, same, is_left=True)
+        along = cpu.run(solve_along, volume, settings, truth)
 
         errors = [float(np.abs(each - truth).mean()) for each in (along, level)]
         assert errors[0] < 0.4 < 0.8 < errors[1]
@@ -369,9 +366,9 @@ class TestSolving:
         free = np.zeros((3, 4), np.int32)
 
         (left, margin), (right, _) = (
-            there.run(solve_pixels, volume, 1.0, settings, free, is_left=is_left) for is_left in (True, False)
+            there.run(solve_pixels, volume, settings, free, is_left=is_left) for is_left in (True, False)
         )
-        along = there.run(solve_along, volume, 1.0, settings, np.full((3, 4), first + 3.2, np.float32))
+        along = there.run(solve_along, volume, settings, np.full((3, 4), first + 3.2, np.float32))
 
         for found in (left, right, along):
             np.testing.assert_array_equal(found, first + 2)

@@ -97,7 +97,7 @@ def test_quantiles_moments_and_mixed_channels_are_those_of_numpy(device: str) ->
         values = views.ravel()[:count]
         for q in (0.0, 0.2, 0.5, 1.0):
             assert there.quantile(values, q) == pytest.approx(float(np.quantile(values, q)), abs=1e-6)
-    np.testing.assert_allclose(there.second_moments(*views), rows.T @ rows / len(rows), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(there.second_moments(views), rows.T @ rows / len(rows), rtol=1e-5, atol=1e-6)
     for matrix in (axes, axes[:, :1]):
         mixed = fetch(there.backend.mix_channels(there.place(views[0]), matrix))
         np.testing.assert_allclose(mixed, views[0] @ matrix, atol=1e-5)
@@ -154,12 +154,24 @@ def test_nested_blurs_make_every_window() -> None:
 
 
 @on_each_device
-def test_the_spread_is_the_mean_deviation_over_disparity(device: str) -> None:
-    volume = random(3).normal(5, 2, (9, 8, 7)).astype(np.float32)
+def test_a_volume_is_divided_by_its_mean_deviation_over_disparity(device: str) -> None:
+    volume, there = random(3).normal(5, 2, (9, 8, 7)).astype(np.float32), on(device)
+    found = there.place(volume.copy())
 
-    spread = on(device).volume_spread(volume)
+    there.backend.normalize_volume(found)
 
-    assert spread == pytest.approx(volume.astype(np.float64).std(axis=0).mean(), rel=1e-5)
+    expected = volume / volume.astype(np.float64).std(axis=0).mean()
+    np.testing.assert_allclose(fetch(found), expected, rtol=1e-5)
+
+
+@on_each_device
+def test_a_flat_volume_stays_as_it_is(device: str) -> None:
+    there = on(device)
+    found = there.place(np.full((3, 4, 5), 2, np.float32))
+
+    there.backend.normalize_volume(found)
+
+    np.testing.assert_array_equal(fetch(found), np.full((3, 4, 5), 2, np.float32))
 
 
 # Costs as integers

@@ -191,7 +191,11 @@ def warn_of_given_levels(*images: Any) -> str | None:
 def _is_in_range(image: Any) -> bool:
     """Whether an image is both darker and brighter than could be scaled, which is quick to say of most."""
     most = _left_out(image)
-    return int((image > 0.5).sum()) > most and int((image < _LIFTED * 0.5).sum()) > most
+    return _count(image > 0.5) > most and _count(image < _LIFTED * 0.5) > most
+
+
+def _count(marks: Any) -> int:
+    return int(marks.sum() if is_tensor(marks) else np.count_nonzero(marks))  # of which the second is faster in NumPy
 
 
 def _left_out(image: Any) -> int:

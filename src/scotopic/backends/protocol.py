@@ -116,6 +116,9 @@ class Backend(Protocol[Array]):
     def blur(self, image: Array, sigma: float) -> Array:
         """Blur an image or a map by a Gaussian, mirrored at its edges."""
 
+    def blur_views(self, views: Array, sigma: float) -> Array:
+        """Blur each of several images or maps of one size, along the first axis."""
+
     def halve(self, image: Array) -> Array:
         """Return the means of 2 x 2 pixels of an image or a map, an odd edge repeated."""
 
@@ -128,11 +131,11 @@ class Backend(Protocol[Array]):
     def quantile(self, values: Array, q: float) -> float:
         """Return a quantile, interpolated linearly."""
 
-    def second_moments(self, left: Array, right: Array) -> Floats:
-        """Return the mean products of the channels over both views, ``(C, C)``."""
+    def second_moments(self, views: Array) -> Floats:
+        """Return the mean products of the channels over all views ``(V, H, W, C)``: ``(C, C)``."""
 
     def mix_channels(self, image: Array, matrix: Floats) -> Array:
-        """Return ``image @ matrix``: the channels' weighted sums."""
+        """Return ``image @ matrix``: weighted sums of the channels, the last axis of an image or of several."""
 
     def nearest_marked(self, marks: Array) -> tuple[Array, Array]:
         """Return the columns of the nearest marks on each pixel's row, int64: up to it, and from it on.
@@ -235,8 +238,8 @@ class Backend(Protocol[Array]):
     def weigh_cells(self, volume: Array, left: Array, right: Array, disparities: range) -> None:
         """Multiply each cell of a volume by a weight of its left pixel and one of its right pixel, in place."""
 
-    def volume_spread(self, volume: Array) -> float:
-        """Return the mean over pixels of the standard deviation over disparity."""
+    def normalize_volume(self, volume: Array) -> None:
+        """Divide a volume, in place, by the mean over pixels of its deviation over disparity, unless that is 0."""
 
     def quantize_costs(self, volume: Array, step: float, max_cost: int, shear_from: int | None) -> Array:
         """Return costs above each pixel's lowest in steps, ``(H, W, D)`` int16.

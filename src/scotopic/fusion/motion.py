@@ -34,7 +34,7 @@ from scotopic.arrays import Array
 from scotopic.backends.device import to_numpy
 from scotopic.backends.protocol import Backend, Compared
 from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
-from scotopic.stages.channels import high_pass
+from scotopic.stages.channels import both, high_pass
 
 SMALLEST = 16  #: px along the shorter side of the coarsest size, at least
 STEPS = 15  #: at most, at each size
@@ -323,8 +323,7 @@ def _covariance(
         there = chain((across / gain, down / gain), derivatives(backend, size.camera, view.rays, view.q))
         slopes += _products(backend, view.jacobian * weight, there)
         rest = ((seen - offset) / gain - view.image) * weight
-        (parts,) = to_numpy(view.jacobian * rest)
-        blocks.append(np.stack([_block_sums(part) for part in parts], axis=1))
+        blocks.append(_block_sums(backend, view.jacobian * rest).T)
     sums = np.concatenate(blocks)
     slopes = (slopes + slopes.T) / 2
     # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.
@@ -335,14 +334,18 @@ def _covariance(
     return np.asarray(UNCOUNTED * back @ (sums.T @ sums) @ back)
 
 
-def _block_sums(values: np.ndarray) -> Matrix:
-    """Return the sums of the blocks of an image, all channels together."""
-    height, width = values.shape[:2]
+def _block_sums(backend: Backend[Array], images: Array) -> Matrix:
+    """Return the sums of the blocks of some images ``(K, H, W, C)``, all channels together: ``(K, blocks)``."""
+    xp, (count, height, width, _) = backend.xp, images.shape
     side = min(max(round((height * width / BLOCKS) ** 0.5), SMALLEST_BLOCK), LARGEST_BLOCK)
     rows, columns = -(-height // side), -(-width // side)
-    padded = np.zeros((rows * side, columns * side))
-    padded[:height, :width] = values.sum(axis=2, dtype=np.float64)
-    return np.asarray(padded.reshape(rows, side, columns, side).sum(axis=(1, 3)).ravel())
+    sums = xp.sum(xp.astype(images, xp.float64), axis=3)
+    for axis, (length, whole) in enumerate(((height, rows * side), (width, columns * side)), 1):
+        nothing: Array = 0 * xp.take(sums, backend.arange(1), axis=axis)
+        sums = xp.concat([sums] + [nothing] * (whole - length), axis=axis)
+    parts = xp.reshape(sums, (count, rows, side, columns, side))
+    (found,) = to_numpy(xp.reshape(xp.sum(xp.sum(parts, axis=4), axis=2), (count, -1)))
+    return np.asarray(found)
 
 
 def _likeness(backend: Backend[Array], size: _Size[Array], views: Sequence[_Template[Array]], motion: Matrix) -> float:
@@ -350,8 +353,7 @@ def _likeness(backend: Backend[Array], size: _Size[Array], views: Sequence[_Temp
     products = []
     for view, image in zip(views, size.pair, strict=True):
         seen, weight = _look(backend, size.camera, view, image, motion)
-        one, other = (high_pass(backend, each, DETAIL) for each in (view.image, seen))
-        (product,) = to_numpy(one * other * weight)
-        products.append(_block_sums(product))
+        fine = high_pass(backend, both(backend, view.image, seen), DETAIL)
+        products.append(_block_sums(backend, (fine[0] * fine[1] * weight)[None])[0])
     sums = np.concatenate(products)
     return float(sums.sum() / max((sums**2).sum(), 1e-30) ** 0.5)

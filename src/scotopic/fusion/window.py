@@ -144,11 +144,10 @@ def _agreement(
 def _test(backend: Backend[Array], mean: Array, difference: Array, variance: Array, seen: Array) -> Array:
     """Return the agreement at one size."""
     xp = backend.xp
-    across, down = gradient(backend, backend.blur(mean, FINE))
-    expected = backend.blur(variance, FINE) * (1 / (4 * math.pi * FINE**2))
-    expected = expected + MISPLACED * (across * across + down * down)
-    blurred = backend.blur(difference, FINE)
-    energy = xp.mean(blurred * blurred / xp.clip(expected, min=1e-12), axis=2)
-    energy = xp.clip(energy, max=MOST) * seen
-    found = backend.blur(energy, WIDE) / xp.clip(backend.blur(seen, WIDE), min=1e-3)
+    blurred = backend.blur_views(xp.stack([mean, variance, difference]), FINE)
+    across, down = gradient(backend, blurred[0])
+    expected = blurred[1] * (1 / (4 * math.pi * FINE**2)) + MISPLACED * (across * across + down * down)
+    energy = xp.mean(blurred[2] * blurred[2] / xp.clip(expected, min=1e-12), axis=2)
+    wide = backend.blur_views(xp.stack([xp.clip(energy, max=MOST) * seen, seen]), WIDE)
+    found = wide[0] / xp.clip(wide[1], min=1e-3)
     return xp.clip((DIFFERENT - found) / (DIFFERENT - ALIKE), min=0, max=1)

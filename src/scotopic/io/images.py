@@ -1,5 +1,6 @@
 """Images from files and arrays, in the one form that the rest works on."""
 
+import math
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -311,14 +312,14 @@ def _check_shape(array: NDArray[Any], title: str) -> None:
 
 
 def _check_values(array: NDArray[np.floating], title: str) -> None:
-    finite = np.isfinite(array)
-    if not finite.all():
+    low, high = float(array.min()), float(array.max())  # NaN if any value is
+    if not math.isfinite(high - low):
+        finite = np.isfinite(array)
         first = np.unravel_index(int(np.argmin(finite)), array.shape)  # argmin of booleans: the first False
         raise InputError(
             f"{title}: {array.size - np.count_nonzero(finite)} of {array.size} values are NaN or infinite, the "
             f"first at row {first[0]}, column {first[1]}. Replace them."
         )
-    low, high = float(array.min()), float(array.max())
     if low < _FLOAT_RANGE[0] or high > _FLOAT_RANGE[1]:
         raise InputError(
             f"{title} has floats from {low:.4g} to {high:.4g}, which is not about 0 to 1. Divide them by full "

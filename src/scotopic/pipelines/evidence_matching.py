@@ -20,6 +20,7 @@ from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
 from scotopic.stages.confidence import (
     UNSEEN,
+    ConfidenceCalibration,
     calibrate,
     choose_calibration,
     keep_confident,
@@ -29,7 +30,7 @@ from scotopic.stages.confidence import (
 )
 from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
-from scotopic.stages.evidence_volume import build_volume, measure_spread, weigh_by_light
+from scotopic.stages.evidence_volume import build_volume, weigh_by_light
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
@@ -93,40 +94,26 @@ def match_evidence(
         if light is not None:
             light = shrink_maps(backend, light, factor)
             weigh_by_light(backend, volume, light, small.matching.disparities)
-        spread = measure_spread(backend, volume)
+        backend.normalize_volume(volume)
 
     with clock.stage(MATCHING[0]):
-        left, margin = solve_pixels(backend, volume, spread, small, evidence.penalties[0], is_left=True)
+        left, margin = solve_pixels(backend, volume, small, evidence.penalties[0], is_left=True)
     with clock.stage(MATCHING[1]):
-        right, _ = solve_pixels(backend, volume, spread, small, evidence.penalties[1], is_left=False)
+        right, _ = solve_pixels(backend, volume, small, evidence.penalties[1], is_left=False)
 
     with clock.stage(SURFACES):
-        difference = lr_difference(backend, left, right)
-        weights = weigh_margin(backend, margin, difference, small.score)
-        if light is not None:
-            weights = weights * light[0] ** 0.5
-        score = smooth_score(backend, weights, small.score)
-        for _ in range(small.surfaces.surface_passes):
-            surface = fit_planes(
-                backend, left, weights, small.surfaces.wide, spacing=2 * SPACING if factor == 1 else SPACING
-            )
-            left = solve_along(backend, volume, spread, small, surface)
         denoised = tuple(noise.restore(view) for view in evidence.views)
+        lit = () if light is None else (light[0],)
+        work = partial(follow_surfaces, backend, small, factor)
+        merged, difference, hidden, score = backend.replayed((small, factor), work, volume, left, right, margin, *lit)
         del evidence, volume
-        threshold = settings.matching.left_right_threshold
-        is_consistent, hidden = difference <= threshold, find_hidden(backend, left, right, threshold)
-        merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
-        merged = fit_planes(backend, merged, weights * is_consistent, small.surfaces.local)
 
     with clock.stage(CONFIDENCE):
-        full = partial(enlarge, backend, factor=factor, shape=shape)
-        dense, right = (
-            backend.xp.clip(full(each * factor), min=disparities[0], max=disparities[-1]) for each in (merged, right)
+        calibration = choose_calibration(snr)
+        work = partial(read_confidence, backend, calibration, disparities, factor, shape)
+        dense, right, difference, hidden, confidence = backend.replayed(
+            (calibration, disparities, factor, shape), work, merged, right, difference, hidden, score
         )
-        relief = measure_relief(backend, merged, factor)
-        confidence = full(calibrate(backend, score, relief, choose_calibration(snr)))
-        difference = full(backend.xp.clip(difference, min=0, max=UNSEEN)) * factor
-        hidden = full(backend.xp.astype(hidden, backend.xp.float32)) > 0.5
         disparity, reason = keep_confident(
             backend, dense, confidence, difference, hidden, images[0], settings.matching, settings.score.sparse_share
         )
@@ -205,6 +192,57 @@ def gather_evidence(
     return Evidence(volume, views, (left, right), small, sizes.fine)
 
 
+def follow_surfaces(
+    backend: Backend[Array],
+    settings: EvidenceMatchingSettings,
+    factor: int,
+    volume: Array,
+    left: Array,
+    right: Array,
+    margin: Array,
+    light: Array | None = None,
+) -> list[Array]:
+    """Return the disparity of the left view, solved again along surfaces and with what is hidden filled in.
+
+    With it come the difference between the views, where the right one sees something nearer, and the score.
+    """
+    difference = lr_difference(backend, left, right)
+    weights = weigh_margin(backend, margin, difference, settings.score)
+    if light is not None:
+        weights = weights * light**0.5
+    score = smooth_score(backend, weights, settings.score)
+    for _ in range(settings.surfaces.surface_passes):
+        spacing = 2 * SPACING if factor == 1 else SPACING
+        left = solve_along(
+            backend, volume, settings, fit_planes(backend, left, weights, settings.surfaces.wide, spacing=spacing)
+        )
+    threshold = settings.matching.left_right_threshold
+    is_consistent, hidden = difference <= threshold, find_hidden(backend, left, right, threshold)
+    merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
+    merged = fit_planes(backend, merged, weights * is_consistent, settings.surfaces.local)
+    return [merged, difference, hidden, score]
+
+
+def read_confidence(
+    backend: Backend[Array],
+    calibration: ConfidenceCalibration,
+    disparities: range,
+    factor: int,
+    shape: tuple[int, int],
+    merged: Array,
+    right: Array,
+    difference: Array,
+    hidden: Array,
+    score: Array,
+) -> list[Array]:
+    """Return at full size the disparities of both views, their difference, what is hidden, and the confidence."""
+    xp, full = backend.xp, partial(enlarge, backend, factor=factor, shape=shape)
+    dense, right = (xp.clip(full(each * factor), min=disparities[0], max=disparities[-1]) for each in (merged, right))
+    confidence = full(calibrate(backend, score, measure_relief(backend, merged, factor), calibration))
+    difference = full(xp.clip(difference, min=0, max=UNSEEN)) * factor
+    return [dense, right, difference, full(xp.astype(hidden, xp.float32)) > 0.5, confidence]
+
+
 def describe_views(
     backend: Backend[Array],
     images: Sequence[Array],
@@ -218,7 +256,11 @@ def describe_views(
         channels = images[0].shape[2]
         colors = [noise.stabilize(field.color_map[..., :channels]) for field in given]
         return colors, [field.boundary_map for field in given]
-    fields = backend.replayed(settings, lambda *views: fit_fields(backend, views, settings, report), *images)
+
+    def fit(*views: Array) -> list[Junctions[Array]]:
+        return fit_fields(backend, views, settings, report)
+
+    fields = backend.replayed(settings, fit, *images)
     return [field.color_map for field in fields], [field.boundary_map for field in fields]
 
 

@@ -127,16 +127,16 @@ def fit_to_memory(settings: AnySettings, shape: tuple[int, int, int], free: int 
     DeviceError
         Not even the smallest tile fits.
     """
+    height, width, _ = shape
+    fixed = pair_bytes(settings, shape) + PAINTED_BYTES
     if free is None:
         if interpreted():
             return settings
-        free = int(RESERVE * free_bytes())
-    height, width, _ = shape
-    fixed = pair_bytes(settings, shape)
+        free = int(RESERVE * free_bytes(enough=int((fixed + tile_bytes(settings, shape)) / RESERVE) + 1))
     tile = settings.junctions.tile
     while True:
         tiled = replace(settings, junctions=replace(settings.junctions, tile=tile))
-        needed = fixed + tile_bytes(tiled, shape) + PAINTED_BYTES
+        needed = fixed + tile_bytes(tiled, shape)
         if needed <= free:
             return tiled
         if tile <= SMALLEST_TILE:
@@ -147,9 +147,12 @@ def fit_to_memory(settings: AnySettings, shape: tuple[int, int, int], free: int 
         tile = max(tile // 2, SMALLEST_TILE)
 
 
-def free_bytes() -> int:
-    """Return the bytes of GPU memory that this process can still use, torch's own unused blocks included."""
+def free_bytes(enough: int) -> int:
+    """Return the bytes of GPU memory that this process can still use, torch's own unused blocks included.
+
+    These are not counted where the rest is ``enough``: that takes as long as a stage.
+    """
     import torch
 
     free, _ = torch.cuda.mem_get_info()
-    return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
+    return int(free if free >= enough else free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())

@@ -28,7 +28,7 @@ from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, unheard
 from scotopic.settings import FineSettings
-from scotopic.stages.evidence_volume import measure_spread, reference_blur
+from scotopic.stages.evidence_volume import reference_blur
 
 RADIUS = 3  #: of the square of neighbors
 STEPS = 127  #: that 1 is divided into, so that a feature fits into a byte
@@ -61,7 +61,7 @@ def build_fine_volume(
     """Return the costs of the census of two images, ``(D, H, W)``, in units of their spread."""
     left, right = (census(backend, image, scale) for image in images)
     volume = backend.census_volume(left, right, disparities, settings.fine_window, progress)
-    volume /= measure_spread(backend, volume)
+    backend.normalize_volume(volume)
     return volume
 
 
@@ -81,13 +81,13 @@ def add_coarse_volume(
     volume, disparities
         ``(D, H, W)``, and the disparities of its candidates.
     coarse, coarse_disparities
-        The same of images with ``factor x factor`` pixels averaged.
+        The same of images with ``factor x factor`` pixels averaged. It is divided by its spread, in place.
     factor
         How many fine pixels one coarse one is.
     weight
-        Of the coarse one in units of its spread.
+        Of the coarse one.
     """
-    weight /= measure_spread(backend, coarse)
+    backend.normalize_volume(coarse)
     backend.add_enlarged(volume, disparities, coarse, coarse_disparities, factor, weight)
 
 

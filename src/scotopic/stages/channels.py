@@ -126,8 +126,8 @@ def measure_excess(backend: Backend[Array], pair: Pair[Array], settings: Evidenc
     It is about 1 for white noise, and larger for noise that is correlated between pixels, and for texture.
     """
     scale, ratio = settings.channels.finest_scale, settings.channels.band_ratio
-    left, right = (band(backend, image, scale, ratio) for image in (pair.left, pair.right))
-    found = quiet_energy(backend, left, right, 3 * scale, settings.noise.quiet_quantile)
+    bands = band(backend, both(backend, pair.left, pair.right), scale, ratio)
+    found = quiet_energy(backend, bands, 3 * scale, settings.noise.quiet_quantile)
     return found / (pair.variance * band_kernel(scale, ratio)[0])
 
 
@@ -135,15 +135,22 @@ def band_channels(
     backend: Backend[Array], pair: Pair[Array], settings: ChannelSettings, noise_settings: NoiseSettings
 ) -> list[Channel[Array]]:
     """Return the bands."""
-    channels = []
+    channels: list[Channel[Array]] = []
+    images, blurred = both(backend, pair.left, pair.right), dict[float, Array]()
     for octave in range(settings.scales):
         scale = settings.finest_scale * 2**octave
-        bands = (band(backend, image, scale, settings.band_ratio) for image in (pair.left, pair.right))
-        left, right, variances = rotate_to_axes(backend, *bands)
+        wide = settings.band_ratio * scale
+        # Some of the blurs are shared by two bands, and none narrower than this is needed again.
+        blurred = {sigma: each for sigma, each in blurred.items() if sigma >= scale}
+        for sigma in (scale, wide):
+            if sigma not in blurred:
+                blurred[sigma] = backend.blur_views(images, sigma)
+        bands, variances = rotate_to_axes(backend, blurred[scale] - blurred[wide])
+        left, right = bands[0], bands[1]
         kernel_energy, area = band_kernel(scale, settings.band_ratio)
         noise = pair.variance * kernel_energy
         if not pair.is_white:
-            noise = max(noise, quiet_energy(backend, left, right, 3 * scale, noise_settings.quiet_quantile))
+            noise = max(noise, quiet_energy(backend, bands, 3 * scale, noise_settings.quiet_quantile))
         signal = np.maximum(variances - noise, 0)
         window = max(scale, settings.band_window)
         units = None
@@ -157,29 +164,29 @@ def band_channels(
 
 def junction_channel(backend: Backend[Array], pair: Pair[Array], settings: ChannelSettings) -> Channel[Array]:
     """Return junctions against junctions."""
-    maps = (high_pass(backend, each, settings.junction_highpass) for each in (pair.left_colors, pair.right_colors))
-    left, right, variances = rotate_to_axes(backend, *maps)
+    maps = both(backend, pair.left_colors, pair.right_colors)
+    maps, variances = rotate_to_axes(backend, high_pass(backend, maps, settings.junction_highpass))
     variances = np.maximum(variances, _TINY)
     error = settings.junction_error
     noise = np.maximum(error * variances, error**2 * variances[-1])
-    return Channel(left, right, (1 - error) * variances, noise, settings.junction_window, settings.junction_weight)
+    return Channel(maps[0], maps[1], (1 - error) * variances, noise, settings.junction_window, settings.junction_weight)
 
 
 def cross_channels(backend: Backend[Array], pair: Pair[Array], settings: ChannelSettings) -> list[Channel[Array]]:
     """Return image against junctions and junctions against image."""
     variance, error = pair.variance, settings.junction_error
-    images = (pair.left, pair.right, pair.left_colors, pair.right_colors)
-    left, right, left_map, right_map = (high_pass(backend, each, settings.cross_highpass) for each in images)
-    variances, axes = principal_axes(backend, left_map, right_map)
+    images, maps = both(backend, pair.left, pair.right), both(backend, pair.left_colors, pair.right_colors)
+    images, maps = (high_pass(backend, each, settings.cross_highpass) for each in (images, maps))
+    variances, axes = principal_axes(backend, maps)
     signal, noise = np.maximum((1 - error) * variances, 0), variance + error * np.maximum(variances, 0) + _TINY
     units = None
     if settings.local_units:
-        local = local_signal(backend, left_map, 2 * settings.cross_window, 0.0)
+        local = local_signal(backend, maps[0], 2 * settings.cross_window, 0.0)
         units = _local_units(variance, error, signal, local)
-    left, right, left_map, right_map = (backend.mix_channels(each, axes) for each in (left, right, left_map, right_map))
+    images, maps = backend.mix_channels(images, axes), backend.mix_channels(maps, axes)
     return [
         Channel(one, other, signal, noise, settings.cross_window, settings.cross_weight, units)
-        for one, other in ((left, right_map), (left_map, right))
+        for one, other in ((images[0], maps[1]), (maps[0], images[1]))
     ]
 
 
@@ -188,8 +195,9 @@ def image_channel(
 ) -> Channel[Array]:
     """Return image against image, which counts by the signal-to-noise ratio."""
     variance = pair.variance
-    images = (high_pass(backend, image, settings.cross_highpass) for image in (pair.left, pair.right))
-    left, right, variances = rotate_to_axes(backend, *images)
+    fine = high_pass(backend, both(backend, pair.left, pair.right), settings.cross_highpass)
+    images, variances = rotate_to_axes(backend, fine)
+    left, right = images[0], images[1]
     signal = np.maximum(variances - variance, 0)
     snr = min(float(signal[-1]) / variance, max_snr)
     weight = settings.image_weight * (snr**2 if snr < 1 else snr)
@@ -207,21 +215,26 @@ def _local_units(noise: float, fraction: float, signal: Vector, local: Array) ->
     return units
 
 
-def band(backend: Backend[Array], image: Array, scale: float, ratio: float) -> Array:
-    """Return ``G(scale) - G(ratio scale)`` of an image."""
-    difference: Array = backend.blur(image, scale) - backend.blur(image, ratio * scale)
+def both(backend: Backend[Array], left: Array, right: Array) -> Array:
+    """Return two views as one array ``(2, H, W, C)``: what is done to both is done at once."""
+    return backend.xp.stack([left, right])
+
+
+def band(backend: Backend[Array], views: Array, scale: float, ratio: float) -> Array:
+    """Return ``G(scale) - G(ratio scale)`` of views."""
+    difference: Array = backend.blur_views(views, scale) - backend.blur_views(views, ratio * scale)
     return difference
 
 
-def high_pass(backend: Backend[Array], image: Array, scale: float) -> Array:
-    """Return an image less its coarse part."""
-    fine: Array = image - backend.blur(image, scale)
+def high_pass(backend: Backend[Array], views: Array, scale: float) -> Array:
+    """Return views less their coarse part."""
+    fine: Array = views - backend.blur_views(views, scale)
     return fine
 
 
 def energy(backend: Backend[Array], image: Array) -> Array:
-    """Return the sum of the squares of the channels."""
-    return backend.contiguous(backend.xp.sum(image * image, axis=2))
+    """Return the sum of the squares of the channels, the last axis."""
+    return backend.contiguous(backend.xp.sum(image * image, axis=-1))
 
 
 def local_signal(backend: Backend[Array], image: Array, sigma: float, noise: float) -> Array:
@@ -230,23 +243,22 @@ def local_signal(backend: Backend[Array], image: Array, sigma: float, noise: flo
     return backend.xp.clip(local, min=0)
 
 
-def quiet_energy(backend: Backend[Array], left: Array, right: Array, sigma: float, q: float) -> float:
-    """Return the energy per channel below which the quietest part of both views, its share ``q``, lies."""
-    local = [backend.blur(energy(backend, image) / image.shape[2], sigma) for image in (left, right)]
-    return backend.quantile(backend.xp.stack(local), q)
+def quiet_energy(backend: Backend[Array], views: Array, sigma: float, q: float) -> float:
+    """Return the energy per channel below which the quietest part of all views, its share ``q``, lies."""
+    return backend.quantile(backend.blur_views(energy(backend, views) / views.shape[-1], sigma), q)
 
 
-def principal_axes(backend: Backend[Array], left: Array, right: Array) -> tuple[Vector, Vector]:
-    """Return the variances along the principal axes of two views' colors, rising, and the axes."""
-    variances, axes = np.linalg.eigh(backend.second_moments(left, right))
+def principal_axes(backend: Backend[Array], views: Array) -> tuple[Vector, Vector]:
+    """Return the variances along the principal axes of the views' colors, rising, and the axes."""
+    variances, axes = np.linalg.eigh(backend.second_moments(views))
     # The solver may return either sign of an axis. Products of two components do not depend on it, readers of them do.
     return variances, axes * np.where(axes.sum(axis=0) < 0, -1.0, 1.0)
 
 
-def rotate_to_axes(backend: Backend[Array], left: Array, right: Array) -> tuple[Array, Array, Vector]:
-    """Return two views with their channels along their principal axes, and the variances along them."""
-    variances, axes = principal_axes(backend, left, right)
-    return backend.mix_channels(left, axes), backend.mix_channels(right, axes), variances
+def rotate_to_axes(backend: Backend[Array], views: Array) -> tuple[Array, Vector]:
+    """Return views with their channels along their principal axes, and the variances along them."""
+    variances, axes = principal_axes(backend, views)
+    return backend.mix_channels(views, axes), variances
 
 
 @lru_cache(maxsize=64)

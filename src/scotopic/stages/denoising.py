@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend, Floats, PatchFilter
 from scotopic.settings import ChannelSettings, DenoisingSettings
-from scotopic.stages.channels import Pair, high_pass, principal_axes
+from scotopic.stages.channels import Pair, both, high_pass, principal_axes
 
 SIZE = 8  #: pixels along the side of a patch
 STRIDE = 2  #: pixels from one patch to the next
@@ -42,23 +42,20 @@ def denoise_color_maps(
     """Return a pair whose junctions' color maps are mixed with the images filtered over similar patches."""
     if settings.group_rounds == 0 or min(pair.left.shape[:2]) < SIZE + settings.group_reach:
         return pair
-    maps = pair.left_colors, pair.right_colors
+    maps = both(backend, pair.left_colors, pair.right_colors)
     # Along the principal axes of the colors most of the signal is in one component, and the others are quiet.
-    _, axes = principal_axes(backend, *(high_pass(backend, each, channels.cross_highpass) for each in maps))
-    noisy = [backend.mix_channels(each, axes) for each in (pair.left, pair.right)]
-    pilots = [backend.mix_channels(each, axes) for each in maps]
+    _, axes = principal_axes(backend, high_pass(backend, maps, channels.cross_highpass))
+    noisy, mixed = (backend.mix_channels(each, axes) for each in (both(backend, pair.left, pair.right), maps))
+    pilots = [mixed[0], mixed[1]]
     tables = patch_filter(settings.group_count, settings.group_reach)
     for _ in range(settings.group_rounds):
         pilots = [
             backend.filter_similar_patches(image, pilot, pair.variance, tables)
-            for image, pilot in zip(noisy, pilots, strict=True)
+            for image, pilot in zip((noisy[0], noisy[1]), pilots, strict=True)
         ]
     share = settings.group_share
-    left, right = (
-        (1 - share) * each + share * backend.mix_channels(pilot, axes.T)
-        for each, pilot in zip(maps, pilots, strict=True)
-    )
-    return replace(pair, left_colors=left, right_colors=right)
+    clear = (1 - share) * maps + share * backend.mix_channels(both(backend, pilots[0], pilots[1]), axes.T)
+    return replace(pair, left_colors=clear[0], right_colors=clear[1])
 
 
 @lru_cache(maxsize=16)

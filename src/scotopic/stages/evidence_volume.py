@@ -61,12 +61,6 @@ def weigh_by_light(backend: Backend[Array], volume: Array, light: Sequence[Array
     backend.weigh_cells(volume, left, right, disparities)
 
 
-def measure_spread(backend: Backend[Array], volume: Array) -> float:
-    """Return the volume's spread: the mean over pixels of the standard deviation over disparity; 1 if that is 0."""
-    spread = backend.volume_spread(volume)
-    return spread if spread > 0 else 1.0
-
-
 def reference_volume(channels: Sequence[Channel[np.ndarray]], disparities: range) -> NDArray[np.float64]:
     """Return the volume straight from the definition, in float64."""
     height, width = channels[0].left.shape[:2]

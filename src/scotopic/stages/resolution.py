@@ -29,6 +29,7 @@ from scotopic.stages.channels import (
     Pair,
     band,
     band_kernel,
+    both,
     energy,
     high_pass,
     measure_excess,
@@ -109,7 +110,7 @@ def measure_band_snr(
 ) -> float:
     """Return the median over an image of its finest band's signal-to-noise ratio; ``variance`` is that of its noise."""
     scale = settings.channels.finest_scale
-    fine = band(backend, image, scale, 2.0)
+    fine = band(backend, image[None], scale, 2.0)[0]
     noise = variance * band_kernel(scale, 2.0)[0]
     local = backend.blur(energy(backend, fine) / fine.shape[2], 6 * scale)
     middle, quiet = (backend.quantile(local, q) for q in (0.5, settings.resolution.noise_floor_quantile))
@@ -152,8 +153,8 @@ def enlarge(backend: Backend[Array], values: Array, factor: int, shape: tuple[in
 
 def measure_snr(backend: Backend[Array], pair: Pair[Array], settings: EvidenceMatchingSettings) -> float:
     """Return the signal-to-noise ratio of a pair's images, along the axis of their colors that has most signal."""
-    left, right = (high_pass(backend, each, settings.channels.cross_highpass) for each in (pair.left, pair.right))
-    variances, _ = principal_axes(backend, left, right)
+    fine = high_pass(backend, both(backend, pair.left, pair.right), settings.channels.cross_highpass)
+    variances, _ = principal_axes(backend, fine)
     snr = max(float(variances[-1]) / pair.variance - 1, 0.0)
     return min(snr, settings.resolution.max_snr)
 

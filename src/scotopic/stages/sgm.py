@@ -9,11 +9,11 @@ The sums over the directions are integers, so neither their order nor the number
 **Patches** (``paper``, ``fast``). ``P2(p) = max(P2 exp(-decay S(p)), P2_min)``, floored, where ``S(p)`` is the
 strongest boundary inside patch ``p``: a jump in disparity is cheap at a boundary (Wang et al. 2026).
 
-**Pixels** (``best``). Costs are counted from each pixel's lowest one, in steps of ``spread / cost_steps``, where the
-spread is the volume's own (:func:`~scotopic.stages.evidence_volume.measure_spread`). ``P1`` and ``P2`` are in the same
-steps, so they mean the same at any light, but for what :mod:`~scotopic.stages.resolution` takes off. With fine evidence
-``P2`` falls at the edges of the image, where jumps belong (:func:`edge_penalties`). The right view's volume is the left
-one sheared: its pixel ``x`` at ``d`` is the left pixel ``x + d`` at ``d``.
+**Pixels** (``best``). Costs are counted from each pixel's lowest one, in steps of ``1 / cost_steps`` of the volume's
+spread, the mean over pixels of the standard deviation over disparity, by which it has been divided. ``P1`` and ``P2``
+are in the same steps, so they mean the same at any light, but for what :mod:`~scotopic.stages.resolution` takes off.
+With fine evidence ``P2`` falls at the edges of the image, where jumps belong (:func:`edge_penalties`). The right view's
+volume is the left one sheared: its pixel ``x`` at ``d`` is the left pixel ``x + d`` at ``d``.
 
 **Along surfaces.** Penalties for steps keep floors and walls from being slanted. So the left view is solved a second
 time along surfaces: with wide planes laid through the first answer, candidate ``k`` of a pixel means ``k`` steps from
@@ -67,7 +67,6 @@ def uniform_penalties(backend: Backend[Array], image: Array, p2: int) -> Array:
 def solve_pixels(
     backend: Backend[Array],
     volume: Array,
-    spread: float,
     settings: EvidenceMatchingSettings,
     penalties: Array,
     *,
@@ -78,16 +77,14 @@ def solve_pixels(
     Parameters
     ----------
     volume
-        ``(D, H, W)`` costs of the left view.
-    spread
-        Of the volume.
+        ``(D, H, W)`` costs of the left view, normalized.
     settings
         With the disparity range at this size.
     penalties
         ``P2`` of each pixel of the view, int32.
     """
     xp, steps, first = backend.xp, settings.volume.cost_steps, settings.matching.min_disparity
-    costs = backend.quantize_costs(volume, spread / steps, MAX_COST, None if is_left else first)
+    costs = backend.quantize_costs(volume, 1 / steps, MAX_COST, None if is_left else first)
     totals = backend.aggregate(costs, penalties, settings.matching.p1)
     del costs
     best, margin = backend.select(totals)
@@ -98,7 +95,6 @@ def solve_pixels(
 def solve_along(
     backend: Backend[Array],
     volume: Array,
-    spread: float,
     settings: EvidenceMatchingSettings,
     surface: Array,
 ) -> Array:
@@ -106,7 +102,7 @@ def solve_along(
     xp, first, candidates = backend.xp, settings.matching.min_disparity, len(volume)
     # As many candidates as there are, the surface in their middle.
     start = xp.floor(surface + 0.5) - candidates // 2
-    costs = backend.quantize_costs_along(volume, spread / settings.volume.cost_steps, MAX_COST, start - first)
+    costs = backend.quantize_costs_along(volume, 1 / settings.volume.cost_steps, MAX_COST, start - first)
     penalties = uniform_penalties(backend, costs, settings.matching.p2)
     totals = backend.aggregate(costs, penalties, settings.matching.p1)
     best, _ = backend.select(totals)

@@ -119,10 +119,12 @@ class CpuEvidence(CpuImages):
         for k, d in enumerate(disparities):
             volume[k] *= left * right[:, np.clip(columns - d, 0, last)]
 
-    def volume_spread(self, volume: np.ndarray) -> float:
-        spread = np.empty(volume.shape[1])
-        share_out(kernels.spread_of_rows, len(spread), volume, spread)
-        return float(spread.sum()) / float(volume.shape[1] * volume.shape[2])
+    def normalize_volume(self, volume: np.ndarray) -> None:
+        rows = np.empty(volume.shape[1])
+        share_out(kernels.spread_of_rows, len(rows), volume, rows)
+        spread = float(rows.sum()) / float(volume.shape[1] * volume.shape[2])
+        if spread > 0:
+            volume *= np.float32(1 / spread)
 
     def quantize_costs(self, volume: np.ndarray, step: float, max_cost: int, shear_from: int | None) -> np.ndarray:
         out = _costs_like(volume)

@@ -15,6 +15,9 @@ class CpuImages:
         out = cv2.sepFilter2D(image, -1, kernel, kernel, borderType=cv2.BORDER_REFLECT_101)
         return np.asarray(out, np.float32).reshape(image.shape)
 
+    def blur_views(self, views: np.ndarray, sigma: float) -> np.ndarray:
+        return np.stack([self.blur(view, sigma) for view in views])
+
     def halve(self, image: np.ndarray) -> np.ndarray:
         for axis, length in enumerate(image.shape[:2]):
             if length % 2:
@@ -33,14 +36,14 @@ class CpuImages:
     def quantile(self, values: np.ndarray, q: float) -> float:
         return float(np.quantile(values, q))
 
-    def second_moments(self, left: np.ndarray, right: np.ndarray) -> Floats:
+    def second_moments(self, views: np.ndarray) -> Floats:
         # Written out, here and below: a product of matrices adds in an order that depends on its threads.
-        channels = left.shape[2]
+        channels = views.shape[-1]
         total = np.zeros((channels, channels))
-        for image in (left, right):
+        for image in views:
             for i in range(channels):
                 for j in range(i, channels):
-                    total[i, j] += np.mean(image[..., i] * image[..., j], dtype=np.float64) / 2
+                    total[i, j] += np.mean(image[..., i] * image[..., j], dtype=np.float64) / len(views)
                     total[j, i] = total[i, j]
         return total
 

@@ -105,8 +105,9 @@ class CudaEvidence(CudaImages):
             volume, left.contiguous(), right.contiguous(), height, width, disparities[0], BLOCK=block
         )
 
-    def volume_spread(self, volume: Tensor) -> float:
-        return float(volume.std(dim=0, correction=0).mean(dtype=torch.float64))
+    def normalize_volume(self, volume: Tensor) -> None:
+        spread = volume.std(dim=0, correction=0).mean(dtype=torch.float64)
+        volume *= torch.where(spread > 0, 1 / spread, 1.0).float()  # stays on the GPU: nobody waits for it
 
     def quantize_costs(self, volume: Tensor, step: float, max_cost: int, shear_from: int | None) -> Tensor:
         return _quantize(volume, step, max_cost, volume, shear_from or 0, sheared=shear_from is not None)

@@ -27,6 +27,26 @@ def blur_along(
     tl.store(out + i, total, mask=real)
 
 
+@triton.jit(do_not_specialize=["count"])
+def sum_products(image, out, count, CHANNELS: tl.constexpr, BLOCK: tl.constexpr):
+    """Sums over a block of pixels of the products of up to 3 channels, the upper triangle row by row."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    real = i < count
+    a = tl.load(image + i * CHANNELS, mask=real, other=0.0).to(tl.float64)
+    b, c = a * 0, a * 0
+    if CHANNELS > 1:
+        b = tl.load(image + i * CHANNELS + 1, mask=real, other=0.0).to(tl.float64)
+    if CHANNELS > 2:
+        c = tl.load(image + i * CHANNELS + 2, mask=real, other=0.0).to(tl.float64)
+    there = out + tl.program_id(0) * 6
+    tl.store(there, tl.sum(a * a))
+    tl.store(there + 1, tl.sum(a * b))
+    tl.store(there + 2, tl.sum(a * c))
+    tl.store(there + 3, tl.sum(b * b))
+    tl.store(there + 4, tl.sum(b * c))
+    tl.store(there + 5, tl.sum(c * c))
+
+
 @triton.jit
 def mix_channels(
     image, out, count, m00, m01, m02, m10, m11, m12, m20, m21, m22, ROWS: tl.constexpr, COLUMNS: tl.constexpr,

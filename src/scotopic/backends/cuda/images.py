@@ -13,11 +13,12 @@ from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Floats
 
 _BLOCK = 256
+_INTERPRETED = interpreted()  # as Triton does, once, when the kernels are imported
 
 
 def block_for(length: int, block: int = _BLOCK) -> int:
     """Return how many elements one program takes. Interpreted, steps of any size cost the same: as many as may be."""
-    return min(triton.next_power_of_2(length), 2**15) if interpreted() else block
+    return min(triton.next_power_of_2(length), 2**15) if _INTERPRETED else block
 
 
 class CudaImages:
@@ -26,6 +27,9 @@ class CudaImages:
     def blur(self, image: Tensor, sigma: float) -> Tensor:
         image = image.contiguous()
         return blur_axis(blur_axis(image, 0, sigma), 1, sigma)
+
+    def blur_views(self, views: Tensor, sigma: float) -> Tensor:
+        return blur_axis(blur_axis(views.contiguous(), 1, sigma), 2, sigma)
 
     def halve(self, image: Tensor) -> Tensor:
         # Beyond an odd edge there is nothing, and the mean of what there is is that of the edge repeated.
@@ -53,9 +57,17 @@ class CudaImages:
         below, above = ordered[low : low + 2].tolist() if len(ordered) > 1 else 2 * ordered.tolist()
         return float(below + (above - below) * (place - low))
 
-    def second_moments(self, left: Tensor, right: Tensor) -> Floats:
-        both = torch.cat([image.reshape(-1, image.shape[2]) for image in (left, right)]).double()
-        return np.asarray((both.T @ both).cpu().numpy() / len(both), np.float64)
+    def second_moments(self, views: Tensor) -> Floats:
+        channels = views.shape[-1]
+        count = views.numel() // channels
+        block = block_for(count, 1024)
+        parts = torch.empty((triton.cdiv(count, block), 6), dtype=torch.float64, device=views.device)
+        kernels.sum_products[(len(parts),)](views.contiguous(), parts, count, CHANNELS=channels, BLOCK=block)
+        sums = parts.cpu().numpy().sum(axis=0) / count
+        rows, columns = np.triu_indices(3)
+        moments = np.zeros((3, 3))
+        moments[rows, columns] = moments[columns, rows] = sums
+        return moments[:channels, :channels]
 
     def mix_channels(self, image: Tensor, matrix: Floats) -> Tensor:
         rows, columns = matrix.shape

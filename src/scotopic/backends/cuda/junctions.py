@@ -13,6 +13,7 @@ from scotopic.constants import ADAM_BETAS
 from scotopic.patch_grid import patch_axis, search_offsets
 from scotopic.settings import JunctionSettings
 
+_INTERPRETED = interpreted()
 # Pixels per tile and warps per program, found by trying (docs/performance.md).
 SEARCH = {"BLOCK": 4, "num_warps": 1}
 DESCRIBE = {"BLOCK": 64, "num_warps": 1}
@@ -150,7 +151,7 @@ def _launch_maps(
 
 def _tiles(config: dict[str, int], pixels: int) -> dict[str, int]:
     """Return a kernel's tile for so many pixels. Interpreted, a step of any size costs the same: one tile."""
-    return {**config, "BLOCK": triton.next_power_of_2(pixels)} if interpreted() else config
+    return {**config, "BLOCK": triton.next_power_of_2(pixels)} if _INTERPRETED else config
 
 
 @lru_cache(maxsize=16)

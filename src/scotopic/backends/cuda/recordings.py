@@ -9,7 +9,9 @@ from torch import Tensor
 
 T = TypeVar("T")
 
-MOST = 4  #: recordings that are kept; each holds the memory of its work
+MOST = 8  #: pieces of work that are remembered; each that was recorded holds the memory that it needs
+SMALL = 2**20  #: values of an image up to which work is recorded even outside of streams
+LARGE = 2**26  #: values from which on launching takes no time beside the work, and recordings too much memory
 
 
 class Recordings:
@@ -20,13 +22,15 @@ class Recordings:
 
     def run(self, key: Hashable, work: Callable[..., T], arrays: Sequence[Tensor]) -> T:
         """Return ``work(*arrays)``; ``key`` stands for all else that it depends on."""
+        if sum(array.numel() for array in arrays) > LARGE:
+            return work(*arrays)
         key = key, tuple(array.shape for array in arrays)
         if key not in self._kept:  # as usual the first time, which compiles kernels and makes tables
-            while len(self._kept) >= MOST:
+            while len(self._kept) >= MOST:  # the one that was not used for longest
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = None
             return work(*arrays)
-        recording = self._kept[key] = self._kept[key] or _Recording(work, arrays)
+        recording = self._kept[key] = self._kept.pop(key) or _Recording(work, arrays)
         found: T = recording.replay(arrays)
         return found
 
@@ -36,7 +40,7 @@ class _Recording:
 
     def __init__(self, work: Callable[..., Any], arrays: Sequence[Tensor]) -> None:
         self._inputs, self._graph = [array.clone() for array in arrays], torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):  # others may go on meanwhile
             self._result = work(*self._inputs)
 
     def replay(self, arrays: Sequence[Tensor]) -> Any:
