@@ -110,7 +110,7 @@ def _noise_curve(backend: Backend[Array], images: Sequence[Array]) -> NoiseCurve
     """Return the pair's noise curve; a single point of it where an image is too small or too plain for a curve."""
     try:
         planes = backend.xp.moveaxis(backend.xp.stack(images), -1, 1)
-        return curve_of_blocks(*block_moments(planes, backend.xp))
+        return curve_of_blocks(block_moments(planes, backend.xp))
     except InputError:
         values = np.stack(to_numpy(*images)).astype(np.float64)
         # Differences that cancel every plane; what structure there is counts as noise.
