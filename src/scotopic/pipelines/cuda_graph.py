@@ -1,10 +1,17 @@
-"""A pipeline recorded as a CUDA graph, and streams around it: upload, replay and download of three pairs at a time.
+"""Pipelines for a stream of pairs on a GPU.
 
-Recording fixes every address, so a pair is copied into the recording's input and its result out of the recording's
-output, on the GPU, where that takes microseconds. Host copies go through page-locked memory on streams of their own.
+**Recorded** as a CUDA graph (``paper``, ``fast``), with streams around it: upload, replay and download of three pairs
+at a time. Recording fixes every address, so a pair is copied into the recording's input and its result out of the
+recording's output, on the GPU, where that takes microseconds. Host copies go through page-locked memory on streams of
+their own.
+
+**In threads** (``best``). A pipeline that reads numbers back from the GPU on its way cannot be recorded as a whole, but
+in pieces. While it waits for such a number, another thread launches the work of the next pair.
 """
 
+import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +25,8 @@ from scotopic.pipelines.memory import fit_to_memory
 from scotopic.result import ARRAYS, Match
 from scotopic.settings import JunctionMatchingSettings, Settings
 
+_THREADS = 2
+_LARGE = 2**21  # px of an image from which on its kernels take longer than launching them: one thread is enough
 _RESULTS = tuple(name for name in ARRAYS if not name.endswith("_image"))
 
 
@@ -37,13 +46,14 @@ class GraphRunner:
         self._direct = interpreted()  # Triton's interpreter knows neither graphs nor streams
         if self._direct:
             return
-        self._download = torch.cuda.Stream()
-        self._recordings = Recordings()
         self._graph: torch.cuda.CUDAGraph | None = None
-        # A pipeline that reads numbers back from the GPU on its way, as evidence matching does, is not recorded as a
-        # whole, but in pieces.
         if isinstance(settings, JunctionMatchingSettings):
+            self._download = torch.cuda.Stream()
             self._record(shape)
+        else:
+            threads = 1 if shape[0] * shape[1] >= _LARGE else _THREADS
+            self._workers = ThreadPoolExecutor(threads, "scotopic-gpu", torch.cuda.set_device, (torch_device(),))
+            self._local = threading.local()  # each worker's stream and recordings
 
     def _record(self, shape: tuple[int, int, int]) -> None:
         self._images = torch.zeros((2, *shape), dtype=torch.float32, device=torch_device())
@@ -64,12 +74,9 @@ class GraphRunner:
         if self._direct:
             return run_pipeline("cuda", images, self._settings), is_on_gpu(images[0]), start
         if self._graph is None:
-            with cuda_backend().recording(self._recordings):
-                result = run_pipeline("cuda", images, self._settings, timed=False)
-            done = torch.cuda.Event()
-            done.record()
-            found = {name: getattr(result, name) for name in _RESULTS}
-            return result, *self._fetch(found, done, is_on_gpu(images[0])), start
+            made = torch.cuda.Event()
+            made.record()  # what the caller's stream has to do before the images are there
+            return self._workers.submit(self._match, images, made, start)
         slot = self._slots[self._count % len(self._slots)]
         self._count += 1
         on_gpu, caller = is_on_gpu(images[0]), torch.cuda.current_stream()
@@ -91,6 +98,21 @@ class GraphRunner:
             slot.done.record()
         return self._result, *self._fetch(found, slot.done, on_gpu), start
 
+    def _match(self, images: list[Any], made: Any, start: float) -> tuple[Match, dict[str, Any], Any, float]:
+        """Match a pair on this thread's own stream."""
+        local = self._local
+        if not hasattr(local, "stream"):
+            local.stream, local.recordings = torch.cuda.Stream(), Recordings()
+        with torch.cuda.stream(local.stream), cuda_backend().recording(local.recordings):
+            local.stream.wait_event(made)
+            result = run_pipeline("cuda", images, self._settings, timed=False)
+            found = {name: getattr(result, name) for name in _RESULTS}
+            if not is_on_gpu(images[0]):
+                found = {name: _to_host(tensor, local.stream) for name, tensor in found.items()}
+            landed = torch.cuda.Event()
+            landed.record()
+        return result, found, landed, start
+
     def _fetch(self, found: dict[str, Any], done: Any, on_gpu: bool) -> tuple[dict[str, Any], Any]:
         """Put a result on its way to the host, unless it stays; return its arrays, and the event of their landing."""
         with torch.cuda.stream(self._download):
@@ -107,7 +129,7 @@ class GraphRunner:
             result: Match
             result, on_gpu, _ = ticket
             return result if on_gpu else result.to_numpy()
-        like, found, landed, start = ticket
+        like, found, landed, start = ticket.result() if isinstance(ticket, Future) else ticket
         landed.synchronize()
         for array in found.values():
             if array.is_cuda:  # the caller's from here on: not to be reused while its stream still reads it

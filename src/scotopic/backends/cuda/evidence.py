@@ -1,7 +1,6 @@
 """Evidence on a GPU: launches of ``evidence_kernels.py`` between torch's functions."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from scotopic.backends.cuda import evidence_kernels as kernels
 from scotopic.backends.cuda.images import CudaImages, block_for, blur_planes
+from scotopic.backends.cuda.recordings import keep_tables
 from scotopic.backends.gaussian import cascade_blurs
 from scotopic.backends.protocol import Features, Floats, PatchFilter
 from scotopic.constants import BAND_CELLS
@@ -171,7 +171,7 @@ def find_groups(pilot: Tensor, tables: PatchFilter) -> tuple[Tensor, tuple[int, 
     return groups.view(-1, tables.count), (rows, columns), across
 
 
-@lru_cache(maxsize=16)
+@keep_tables(16)
 def _tables_on(tables: PatchFilter, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Return the transforms along a patch and along a group, and the window, on the device."""
     along_patch, along_group, window = (

@@ -1,13 +1,12 @@
 """Image operations on a GPU: launches of ``image_kernels.py``, and torch's functions."""
 
-from functools import lru_cache
-
 import numpy as np
 import torch
 import triton
 from torch import Tensor
 
 from scotopic.backends.cuda import image_kernels as kernels
+from scotopic.backends.cuda.recordings import keep_tables
 from scotopic.backends.device import interpreted
 from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Floats
@@ -108,7 +107,7 @@ def blur_planes(planes: Tensor, sigma: float) -> None:
     blur_axis(blur_axis(planes, 1, sigma), 2, sigma, out=planes)
 
 
-@lru_cache(maxsize=64)
+@keep_tables(64)
 def _weights(sigma: float, device: torch.device) -> tuple[Tensor, int]:
     """Return the weights of a blur on the device, and how far they reach."""
     kernel = gaussian_kernel(sigma)

@@ -1,13 +1,12 @@
 """The fit of junctions on a GPU: launches of ``junction_kernels.py``."""
 
-from functools import lru_cache
-
 import numpy as np
 import torch
 import triton
 from torch import Tensor
 
 from scotopic.backends.cuda import junction_kernels as kernels
+from scotopic.backends.cuda.recordings import keep_tables
 from scotopic.backends.device import interpreted
 from scotopic.constants import ADAM_BETAS
 from scotopic.patch_grid import patch_axis, search_offsets
@@ -154,7 +153,7 @@ def _tiles(config: dict[str, int], pixels: int) -> dict[str, int]:
     return {**config, "BLOCK": triton.next_power_of_2(pixels)} if _INTERPRETED else config
 
 
-@lru_cache(maxsize=16)
+@keep_tables(16)
 def _pixel_tables(patch_size: int, binning: int, real: str, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Return x and y of a patch's pixels, flat and padded, and the coordinates along one side."""
     axis = patch_axis(patch_size, binning).astype(real)
@@ -165,7 +164,7 @@ def _pixel_tables(patch_size: int, binning: int, real: str, device: torch.device
     return on_device[0], on_device[1], on_device[2]
 
 
-@lru_cache(maxsize=16)
+@keep_tables(16)
 def _offset_table(settings: JunctionSettings, device: torch.device) -> Tensor:
     """Return the offsets that angles and vertices are tried at, ``(2, LANES)`` float64, padded to a power of two."""
     angles, vertices = search_offsets(settings)
@@ -175,7 +174,7 @@ def _offset_table(settings: JunctionSettings, device: torch.device) -> Tensor:
     return torch.as_tensor(table, device=device)
 
 
-@lru_cache(maxsize=16)
+@keep_tables(16)
 def _adam_table(settings: JunctionSettings, device: torch.device) -> Tensor:
     """Return Adam's rates and, for each step, the factors that unbias its moments, ``(1 + steps, 2)`` float64."""
     count = np.arange(1, max(settings.refine_steps, 1) + 1)

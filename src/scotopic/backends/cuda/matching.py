@@ -1,7 +1,5 @@
 """Patch costs and semi-global matching on a GPU: launches of ``matching_kernels.py``."""
 
-from functools import lru_cache
-
 import torch
 import triton
 from torch import Tensor
@@ -9,6 +7,7 @@ from torch import Tensor
 from scotopic.backends.cuda import matching_kernels as kernels
 from scotopic.backends.cuda.images import block_for
 from scotopic.backends.cuda.junctions import draw_plainly, paint_patches
+from scotopic.backends.cuda.recordings import keep_tables
 from scotopic.constants import DIRECTIONS, PAINTED_BYTES
 from scotopic.progress import Share
 from scotopic.settings import JunctionSettings
@@ -86,7 +85,7 @@ class CudaMatching:
         return found
 
 
-@lru_cache(maxsize=16)
+@keep_tables(16)
 def _all_paths(rows: int, columns: int, device: torch.device) -> Tensor:
     """Return every path of every direction, the longest first, so that none of them starts late and ends last."""
     starts = [path for direction in DIRECTIONS for path in path_starts(rows, columns, *direction)]

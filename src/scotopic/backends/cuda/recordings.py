@@ -1,17 +1,47 @@
 """Work recorded as CUDA graphs, to be replayed on other arrays of the same shapes without launching each kernel."""
 
 import dataclasses
+import threading
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from scotopic.backends.device import synchronize
 
 T = TypeVar("T")
 
 MOST = 8  #: pieces of work that are remembered; each that was recorded holds the memory that it needs
 SMALL = 2**20  #: values of an image up to which work is recorded even outside of streams
 LARGE = 2**26  #: values from which on launching takes no time beside the work, and recordings too much memory
+
+
+_present = threading.local()  # what the recording that this thread makes needs
+_one_at_a_time = threading.Lock()
+
+
+def keep_tables(most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Make a function that puts tables on the GPU keep the last ones; a recording keeps those that it needs."""
+
+    def decorate(make: Callable[..., T]) -> Callable[..., T]:
+        @lru_cache(maxsize=most)
+        def made(*arguments: Hashable) -> T:
+            tables = make(*arguments)
+            synchronize()  # other threads may use them on streams of their own
+            return tables
+
+        @wraps(make)
+        def get(*arguments: Hashable) -> T:
+            tables = made(*arguments)
+            if hasattr(_present, "tables"):
+                _present.tables.append(tables)
+            return tables
+
+        return get
+
+    return decorate
 
 
 class Recordings:
@@ -40,8 +70,14 @@ class _Recording:
 
     def __init__(self, work: Callable[..., Any], arrays: Sequence[Tensor]) -> None:
         self._inputs, self._graph = [array.clone() for array in arrays], torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):  # others may go on meanwhile
-            self._result = work(*self._inputs)
+        self._tables = _present.tables = list[Any]()
+        stream = torch.cuda.Stream()
+        try:
+            # Other threads may go on meanwhile, but not record.
+            with _one_at_a_time, torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+                self._result = work(*self._inputs)
+        finally:
+            del _present.tables
 
     def replay(self, arrays: Sequence[Tensor]) -> Any:
         for place, array in zip(self._inputs, arrays, strict=True):
