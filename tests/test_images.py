@@ -372,6 +372,32 @@ def test_a_damaged_png_is_refused_without_a_word_of_the_library(
     assert capfd.readouterr() == ("", "")
 
 
+def _chunk(kind: bytes, content: bytes, *, is_damaged: bool = False) -> bytes:
+    checksum = zlib.crc32(kind + content) ^ is_damaged
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [_chunk(b"iCCP", b"odd\0\0profile"), _chunk(b"gAMA", b"?"), _chunk(b"pHYs", b"123456789", is_damaged=True)],
+)
+def test_what_is_odd_beside_the_pixels_of_a_png_neither_matters_nor_is_printed(
+    tmp_path: Path, chunk: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    image, path = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64), tmp_path / "odd.png"
+    write_png(path, image)
+    data = path.read_bytes()
+    path.write_bytes(data[:33] + chunk + data[33:])  # after the header
+
+    np.testing.assert_array_equal(read_image(path), image)
+    assert capfd.readouterr() == ("", "")
+
+    path.write_bytes(data[:33] + _chunk(b"ABCD", b"needed") + data[33:])
+    with pytest.raises(InputError, match="holds no readable image"):
+        read_image(path)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
 def test_a_tensor_may_have_any_type_of_floats_and_a_gradient(kind: str) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")

@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import tifffile
@@ -11,6 +12,7 @@ import tifffile
 from scotopic.errors import InputError
 from scotopic.io import read_image
 from scotopic.io.images import count_pages, decode_pages, read_pages
+from scotopic.io.tiff import is_damaged
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
@@ -78,6 +80,71 @@ def test_a_tiff_whose_checksums_are_wrong_is_refused(tmp_path: Path, pages: int,
         list(read_pages(path))
     with pytest.raises(InputError, match="no readable image"):
         decode_pages(path, several=True)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("compression", [5, 32773], ids=["LZW", "PackBits"])
+def test_a_tiff_whose_parts_become_too_long_or_too_short_is_refused(
+    tmp_path: Path, compression: int, kind: type
+) -> None:
+    image = np.random.default_rng(0).poisson(2, (301, 200)).astype(kind) * kind(3)
+    image[:, :80] = 7  # long runs too
+    path, options = tmp_path / "packed.tif", [cv2.IMWRITE_TIFF_COMPRESSION, compression]
+    for rows in (0, 16, 301):
+        more = [cv2.IMWRITE_TIFF_ROWSPERSTRIP, rows] if rows else []
+        assert cv2.imwrite(str(path), image, options + more)
+        np.testing.assert_array_equal(read_image(path), image)
+
+        with tifffile.TiffFile(path) as file:
+            start, length = file.pages[0].dataoffsets[0], file.pages[0].databytecounts[0]
+        data = bytearray(path.read_bytes())
+        for change in (b"\x55" * 140, b"\0" * 140):
+            damaged = data.copy()
+            damaged[start + length // 2 : start + length // 2 + 140] = change  # no run is longer
+            path.write_bytes(damaged)
+            with pytest.raises(InputError, match="no readable image"):
+                read_image(path)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"\x80" + b"\0" * 9000, b"\x80\0\0" * 3000, b"\x80\x40\x20\x10\x08\x04\x02\x01" * 3000, b"\xff" * 9000],
+    ids=["one value", "odd codes", "only clears", "codes of no entry"],
+)
+def test_odd_lzw_codes_take_little_time_and_raise_nothing(packed: bytes) -> None:
+    assert is_damaged(_tiff_of(packed, compression=5), 1)
+
+
+def _tiff_of(packed: bytes, compression: int) -> bytes:
+    """Return a TIFF file of 64 x 64 px of 8 bits, whose only strip holds these bytes."""
+    tags = [(256, 64), (257, 64), (258, 8), (259, compression), (262, 1), (277, 1), (278, 64)]
+    tags = [*tags[:5], (273, 200), *tags[5:], (279, len(packed))]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    head = b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + b"\0" * 4
+    return head.ljust(200, b"\0") + packed
+
+
+@pytest.mark.parametrize("tile", [(16, 16), (32, 16), (64, 64)])
+@pytest.mark.parametrize("shape", [(40, 51), (40, 51, 3), (40, 51, 4)])
+def test_tiles_of_every_size_are_read(tmp_path: Path, shape: tuple[int, ...], tile: tuple[int, int]) -> None:
+    stack = np.random.default_rng(0).integers(0, 255, (2, *shape), np.uint8)
+    if shape[2:] == (4,):
+        stack[..., 3] = 255
+    path = tmp_path / "tiles.tif"
+    for photometric in ["rgb"] if len(shape) == 3 else ["minisblack", "miniswhite"]:
+        tifffile.imwrite(path, stack, tile=tile, photometric=photometric)
+        expected = 255 - stack if photometric == "miniswhite" else stack[..., :3] if len(shape) == 3 else stack
+
+        np.testing.assert_array_equal(read_image(path), expected[0])
+        np.testing.assert_array_equal([*read_pages(path)], expected)
+        decoded = np.array(decode_pages(path, several=True))
+        np.testing.assert_array_equal(decoded[..., 2::-1] if len(shape) == 3 else decoded, expected)
+
+    with tifffile.TiffFile(path) as file:
+        end = max(file.pages[0].dataoffsets) + file.pages[0].databytecounts[-1]
+    path.write_bytes(path.read_bytes()[: end - 10])
+    with pytest.raises(InputError):
+        read_image(path)
 
 
 def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PNG_PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")  #: the chunks that say what the pixels are
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _TIFF_ORDERS = dict(zip(TIFF_SIGNATURES, (("<", False), (">", False), ("<", True), (">", True)), strict=True))
 _WIDTH, _HEIGHT, _PHOTOMETRIC, _ORIENTATION, _CHANNELS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT = _TIFF_TAGS = (
@@ -180,12 +181,12 @@ def as_stored(data: bytes) -> bytes:
     """Return an image file whose decoder leaves the pixels where and as they are stored.
 
     OpenCV turns TIFF pages by their orientation tag, whatever it is asked for, and stretches the values of text PGM and
-    PPM files from their white to 255. Here the tag says upright, and the white 255. What follows the end of a PNG image
-    is cut off: OpenCV would ask for as much memory as chunks there claim to need. `data` must be of a known format
-    (:func:`image_sizes`).
+    PPM files from their white to 255. Here the tag says upright, and the white 255. Of a PNG only the chunks that make
+    the pixels are left: libpng writes to the terminal about others, such as odd color profiles, and OpenCV would ask
+    for as much memory as those after the end claim to need. `data` must be of a known format (:func:`image_sizes`).
     """
     if data.startswith(PNG_SIGNATURE):
-        return data[: max(end for _, _, end in png_chunks(data))]
+        return PNG_SIGNATURE + b"".join(data[start:end] for kind, start, end in png_chunks(data) if kind in PNG_PIXELS)
     if white := _TEXT_PNM_WHITE.match(data[:65536]):
         return data[: white.start(1)] + b"255" + data[white.end(1) :] if int(white[1]) < 255 else data
     if data[:4] not in _TIFF_ORDERS:

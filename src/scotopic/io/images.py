@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.headers import PNG_SIGNATURE, TIFF_SIGNATURES, Size, as_stored, image_sizes, jpeg_segments, png_chunks
+from scotopic.io.headers import (
+    PNG_PIXELS,
+    PNG_SIGNATURE,
+    TIFF_SIGNATURES,
+    Size,
+    as_stored,
+    image_sizes,
+    jpeg_segments,
+    png_chunks,
+)
 from scotopic.io.input_file import check_memory, open_input, read_input_file
 from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
-from scotopic.io.tiff import gray_and_alpha, has_wrong_checksum
+from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
 
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
@@ -91,10 +100,10 @@ def read_pages(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
         check_memory(shown, f"{size} in page {number}", 4 * size.values)
         # The range of pages stands after a list that they could be put into.
         buffer, wanted = np.frombuffer(data, np.uint8), (number, number + 1)
-        done, pages = call_opencv(cv2.imdecodemulti, buffer, cv2.IMREAD_UNCHANGED, [], wanted) or (False, [])
-        if not done or len(pages) != 1:
+        _, pages = call_opencv(cv2.imdecodemulti, buffer, cv2.IMREAD_UNCHANGED, [], wanted) or (False, [])
+        page = pages[0] if len(pages) == 1 else uncompressed_tiles(data, number)
+        if page is None:
             raise InputError(f"Page {number} of {shown} cannot be read. The file is damaged: fetch it again.")
-        (page,) = pages
         page = _mended(page, size, data, number, shown)
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)
         yield as_recorded(page, shown)
@@ -147,6 +156,9 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
             if page is not None and page.ndim == 3 and page.shape[2] == 4 and sizes[0].channels == 2:
                 page = page[:, :, [0, 3]]  # gray and alpha, of which OpenCV repeats the gray
             decoded = None if page is None else [page]
+        if not decoded and data[:4] in TIFF_SIGNATURES:
+            tiled = [uncompressed_tiles(data, number) for number in range(len(sizes))]
+            decoded = found if len(found := [page for page in tiled if page is not None]) == len(tiled) else None
     if not decoded:  # as for a format that OpenCV does not know
         raise InputError(
             f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
@@ -355,11 +367,13 @@ def _is_damaged(data: bytes, pages: int) -> bool:
     if data.startswith(PNG_SIGNATURE):
         kinds, view = set(), memoryview(data)
         for kind, start, end in png_chunks(data):  # length, type, content, checksum
-            is_needed = kind[:1].isupper()
-            if is_needed and zlib.crc32(view[start + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
+            if kind not in PNG_PIXELS:
+                if kind[:1].isupper():  # pixels cannot be known without it
+                    return True
+            elif zlib.crc32(view[start + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
                 return True
             kinds.add(kind)
         return not {b"IDAT", b"IEND"} <= kinds
     if data.startswith(b"\xff\xd8\xff"):
         return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
-    return data[:4] in TIFF_SIGNATURES and has_wrong_checksum(data, pages)
+    return data[:4] in TIFF_SIGNATURES and is_damaged(data, pages)
