@@ -185,6 +185,15 @@ def test_half_the_exposure_is_found_and_used() -> None:
     assert float(np.median(found[4].frames)) > 3
 
 
+@pytest.mark.parametrize("rate", [0.9, 0.8])
+def test_light_that_fades_is_followed(rate: float) -> None:
+    exposures = [rate**k for k in range(5)]
+    found = run([(each * left, each * right) for each, (left, right) in zip(exposures, frames(range(5)), strict=True)])
+
+    expected = np.cumsum(np.square(exposures))  # a frame of half the contrast is worth a quarter
+    np.testing.assert_allclose([np.median(each.frames) for each in found], expected, rtol=0.03)
+
+
 def test_a_frame_of_noise_is_passed_over() -> None:
     rng = np.random.default_rng(0)
     noise = [rng.uniform(0, 1, (96, 160, 3)).astype(np.float32) for _ in range(2)]

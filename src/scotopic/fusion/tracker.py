@@ -23,7 +23,8 @@ from scotopic.subpixel import nearest_pixel
 ALIKE = 5.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
 LEAST_CONTRAST = 0.35  #: of the usual; outlines that two scenes happen to share have less
 TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised template
-SAME_EXPOSURE = 0.3  #: a gain that differs from the usual by less than this is not told from noise
+SAME_EXPOSURE = 0.3  #: a contrast that differs from the expected by less than this is not told from noise
+SAME_LIGHT = 0.02  #: a mean brightness that differs by less than this is not told from noise
 OTHER_LIGHT = 1.5  #: a gain from which on a frame has so much more light that it becomes the reference
 SAME_BRIGHTNESS = 0.1  #: of the change in brightness that a gain means; less is none
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
@@ -193,9 +194,12 @@ class Tracker(Generic[Array]):
         gain, offset = [1.0, 1.0], [0.0, 0.0]
         for k, (template, seen) in enumerate(motion.brightness):
             relative = motion.gain[k] / track.usual_gain[k]
+            brighter = seen / template if min(seen, template) > 0 else 1.0
             # Light changes the brightness along with the contrast. Contrast alone is what the template lacks.
             is_brighter = abs(seen - template) > SAME_BRIGHTNESS * abs(relative - 1) * abs(template)
-            if abs(relative - 1) > SAME_EXPOSURE and is_brighter:
+            if abs(relative / brighter - 1) < SAME_EXPOSURE:  # more or less light alone; the mean tells it best
+                gain[k] = brighter if abs(brighter - 1) > SAME_LIGHT else 1.0
+            elif abs(relative - 1) > SAME_EXPOSURE and is_brighter:
                 gain[k], offset[k] = relative, seen - relative * template
         return Frame(images, valid, self._pose, (gain[0], gain[1]), (offset[0], offset[1]))
 
