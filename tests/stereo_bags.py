@@ -44,12 +44,12 @@ def image_message(store: Any, image: np.ndarray, stamp: int, encoding: str, is_r
     )  # fmt: skip
 
 
-def camera_message(store: Any, size: tuple[int, int], offset: float, is_ros2: bool) -> Any:
+def camera_message(store: Any, size: tuple[int, int], offset: float, is_ros2: bool, focal: float = FOCAL) -> Any:
     """The calibration of a camera that sits `offset` meters to the right of the left one; images are rectified."""
     height, width = size
-    matrix = [FOCAL, 0, (width - 1) / 2, 0, FOCAL, (height - 1) / 2, 0, 0, 1]
+    matrix = [focal, 0, (width - 1) / 2, 0, focal, (height - 1) / 2, 0, 0, 1]
     rows = np.array(matrix).reshape(3, 3)
-    projection = np.hstack([rows, [[-FOCAL * offset], [0], [0]]]).ravel()
+    projection = np.hstack([rows, [[-focal * offset], [0], [0]]]).ravel()
     values = {"d": np.zeros(5), "k": np.array(matrix, np.float64), "r": np.eye(3).ravel(), "p": projection}
     region = store.types["sensor_msgs/msg/RegionOfInterest"](
         x_offset=0, y_offset=0, height=0, width=0, do_rectify=False
@@ -69,11 +69,13 @@ def write_bag(
     encoding: str = "mono8",
     topics: tuple[str, str] = (LEFT, RIGHT),
     with_cameras: bool = True,
+    focals: Sequence[float] = (FOCAL,),
     compress: bool = False,
 ) -> Path:
     """Write a bag and return its path: of ROS 1 for ``.bag``, else of ROS 2, one file as ``ros2 bag record`` has it.
 
-    `stamps` are the times of the recording, and of the headers too if there are no `headers`.
+    `stamps` are the times of the recording, and of the headers too if there are no `headers`. With the first frames
+    there is a ``camera_info`` each, of these focal lengths.
     """
     is_ros2 = path.suffix != ".bag"
     store = get_typestore(Stores.ROS2_HUMBLE if is_ros2 else Stores.ROS1_NOETIC)
@@ -85,7 +87,8 @@ def write_bag(
     ):
         if with_cameras and len(view):
             name = f"{topic.removesuffix('/compressed').rpartition('/')[0]}/camera_info"
-            messages.append((moments[0], name, camera_message(store, view[0].shape[:2], offset, is_ros2)))
+            for moment, focal in zip(moments, focals, strict=False):
+                messages.append((moment, name, camera_message(store, view[0].shape[:2], offset, is_ros2, focal)))
         for image, moment, at in zip(view, moments, taken, strict=True):
             messages.append((moment, topic, image_message(store, image, at, encoding, is_ros2)))
     target = path if not is_ros2 else path.with_suffix(".folder")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,20 @@ def test_two_views_are_paired_by_one_clock(tmp_path: Path, without: int) -> None
         np.testing.assert_array_equal(second, both[1][number])
 
 
+def test_of_frames_that_were_recorded_almost_together_the_nearest_form_a_pair(tmp_path: Path) -> None:
+    both = frames(4, 0), frames(4, 1)
+    # Every 33 ms; the third right frame was written late, nearer to the fourth left one than half of that.
+    times = [[START + MS * moment for moment in moments] for moments in ((0, 33, 66, 99), (0, 33, 83, 99))]
+    path = write_bag(tmp_path / "drive.mcap", both, stamps=(times[0], times[1]), headers=([0] * 4, [0] * 4))
+
+    with open_pairs(*views(path)) as pairs:
+        found = list(pairs)
+
+    for (first, second), number in zip(found, (0, 1, 3), strict=True):
+        np.testing.assert_array_equal(first, both[0][number])
+        np.testing.assert_array_equal(second, both[1][number])
+
+
 def test_cameras_that_never_look_at_the_same_time_are_refused(tmp_path: Path) -> None:
     at_left = [START + 100 * MS * number for number in range(3)]
     at_right = [moment + 40 * MS for moment in at_left]
@@ -198,6 +213,19 @@ def test_binning_and_region_of_interest_are_in_the_calibration() -> None:
     part = calibration_from_camera_info(*cropped)
     assert (part.fx, part.cx, part.cy, part.width, part.height) == (500, 220, 190, 200, 100)
     assert part.doffs == 0
+
+
+def test_regions_of_interest_may_differ_in_their_columns_alone() -> None:
+    right = np.array([500.0, 0, 320, -60, 0, 500, 240, 0, 0, 0, 1, 0])
+    regions = [
+        SimpleNamespace(x_offset=x, y_offset=y, width=200, height=100) for x, y in ((100, 50), (80, 50), (100, 51))
+    ]
+    left = camera_info(roi=regions[0])
+
+    assert calibration_from_camera_info(left, camera_info(p=right, roi=regions[1])).doffs == 20
+    for wrong in ({"roi": regions[2]}, {}, {"roi": regions[0], "binning_x": 2, "binning_y": 2}):
+        with pytest.raises(InputError, match="rows"):
+            calibration_from_camera_info(left, camera_info(p=right, **wrong))
 
 
 @pytest.mark.parametrize(
@@ -342,6 +370,23 @@ def test_cameras_of_a_bag_that_are_no_pair_are_a_warning_and_no_depth(
     refused = run("video", *views(path), "-o", tmp_path / "other", *FAST, "--ply")
     assert refused.exit_code == 2
     assert "--ply needs a calibration" in refused.output
+
+
+@pytest.mark.parametrize("suffix", ["bag", "mcap"])
+def test_a_calibration_that_changes_is_not_that_of_all_frames(tmp_path: Path, suffix: str) -> None:
+    both = frames(4), frames(4, 1)
+    zoomed = write_bag(tmp_path / f"zoomed.{suffix}", both, focals=(FOCAL, FOCAL, 2 * FOCAL))
+    steady = write_bag(tmp_path / f"steady.{suffix}", both, focals=(FOCAL, FOCAL * (1 + 1e-7), FOCAL))
+
+    with open_pairs(*views(zoomed)) as pairs:
+        assert pairs.camera_infos is None
+    with pytest.raises(InputError, match=r"changes 0\.200 s after"):
+        read_calibration(*camera_info_paths(*views(zoomed)))
+    result = succeed("video", *views(zoomed), "-o", tmp_path / "out", *FAST, "--device", "cpu", "--count", 1)
+    assert "no depth" in result.output
+    with np.load(tmp_path / "out" / "frames" / "000000.npz") as maps:
+        assert "depth" not in maps
+    assert read_calibration(*camera_info_paths(*views(steady))).fx == pytest.approx(FOCAL)
 
 
 def test_the_video_command_says_what_is_wrong_with_a_bag(tmp_path: Path) -> None:

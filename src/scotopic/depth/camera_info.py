@@ -58,18 +58,33 @@ def of_published_image(full: Calibration, left: Any, right: Any) -> Calibration:
 
     The numbers of a message are those of the full image before binning (REP 104).
     """
-    region, other = left.roi, right.roi
+    (across, down), (x, *rows_and_size) = _binning(left), _region(left, full)
+    right_x, *others = _region(right, full)
+    if (across, down) != _binning(right) or rows_and_size != others:
+        raise InputError(
+            "The camera_info of the two cameras differ in binning, or in the rows or the size of their regions of "
+            "interest, so that rows do not go along. Let both cameras publish the same rows."
+        )
     found = full
-    if region.width and region.height:
-        found = full.cropped(
-            int(region.x_offset), int(region.y_offset), int(region.width), int(region.height),
-            right_x=int(other.x_offset) if other.width else 0,
-        )  # fmt: skip
-    across, down = (max(1, int(getattr(left, name))) for name in ("binning_x", "binning_y"))
+    if left.roi.width and left.roi.height:
+        y, width, height = rows_and_size
+        found = full.cropped(x, y, width, height, right_x=right_x)
     if (across, down) == (1, 1):
         return found
     width, height = found.width and found.width // across, found.height and found.height // down
     return found.scaled(1 / across, 1 / down, width, height)
+
+
+def _binning(info: Any) -> tuple[int, int]:
+    return max(1, int(info.binning_x)), max(1, int(info.binning_y))
+
+
+def _region(info: Any, full: Calibration) -> tuple[int, int, int, int]:
+    """Return column, row, width and height of the region of interest; that of the whole image if there is none."""
+    region = info.roi
+    if not (region.width and region.height):
+        return 0, 0, int(full.width or 0), int(full.height or 0)
+    return int(region.x_offset), int(region.y_offset), int(region.width), int(region.height)
 
 
 def _field(info: Any, name: str) -> Any:

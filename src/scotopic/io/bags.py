@@ -33,6 +33,7 @@ TOLERANCE = 20_000_000
 _METADATA = "metadata.yaml"  # in the folder of a ROS 2 bag
 _METADATA_LIMIT = 2**24  # bytes
 _PIECE = 2**24  # bytes that are decompressed at once
+_STAMP_END = 12  # bytes of a message up to the end of the time in its header
 _ADVICE = "Check it with 'ros2 bag info' or 'rosbag info', reindex it, or fetch it again."
 
 
@@ -74,7 +75,7 @@ class BagTopic:
     by_header
         Whether `stamps` are those of the headers.
     camera_info
-        The first message of the ``camera_info`` beside the images; ``None`` if there is none.
+        The calibration in the ``camera_info`` beside the images; ``None`` if there is none, or if it changes.
     """
 
     slack, values = 0, None
@@ -90,7 +91,8 @@ class BagTopic:
             grows = all(first < second for first, second in pairwise(written))
             self.by_header = grows and written[0] > 0
             self.stamps = written if self.by_header else self._recorded
-            self.camera_info = _first_camera_info(bag, self._reader, camera_info_topic(topic))
+            infos = _camera_infos(bag, self._reader, camera_info_topic(topic))
+            self.camera_info = infos[0][1] if len(infos) == 1 else None
         except BaseException:
             self.close()
             raise
@@ -171,14 +173,20 @@ class BagTopic:
 
 
 def read_camera_info(bag: Path, topic: str) -> Any:
-    """Return the first message of a ``camera_info`` topic of a bag; raise :class:`InputError` if there is none."""
+    """Return the calibration in a ``camera_info`` topic of a bag; raise :class:`InputError` if there is not one."""
     with closing(_open_reader(bag)) as reader:
-        found = _first_camera_info(bag, reader, topic)
-        if found is None:
+        found = _camera_infos(bag, reader, topic)
+        if not found:
             known = sorted({str(each.topic) for each in reader.connections if each.msgtype == CAMERA_TYPE})
             has = f"It has {', '.join(known)}." if known else "It has no calibration at all."
             raise InputError(f"{str(bag)!r} has no camera_info in {topic[:200]!r}. {has}")
-    return found
+    if len(found) > 1:  # zoom, another resolution, or calibrated on the way
+        (begin, _), (change, _) = found
+        raise InputError(
+            f"The calibration in {topic[:200]!r} of {str(bag)!r} changes {(change - begin) / 1e9:.3f} s after its "
+            "first message, so it is not that of all frames. Cut the bag there, or give a calibration file."
+        )
+    return found[0][1]
 
 
 def camera_info_paths(left: Path, right: Path) -> list[Path]:
@@ -193,20 +201,44 @@ def camera_info_paths(left: Path, right: Path) -> list[Path]:
             return []
         topic = camera_info_topic(named[1])
         with closing(_open_reader(named[0])) as reader:
-            info = _first_camera_info(named[0], reader, topic)
-        if info is None or not np.any(info.p if hasattr(info, "p") else info.P):  # zeros: not calibrated
+            infos = _camera_infos(named[0], reader, topic)
+        if not any(np.any(info.p if hasattr(info, "p") else info.P) for _, info in infos):  # zeros: not calibrated
             return []
         paths.append(Path(f"{named[0]}:{topic}"))
     return paths
 
 
-def _first_camera_info(bag: Path, reader: Any, topic: str) -> Any:
+def _camera_infos(bag: Path, reader: Any, topic: str) -> list[tuple[int, Any]]:
+    """Return the first message of a ``camera_info`` topic, and the first one that differs from it, with their times."""
+    found: list[tuple[int, Any]] = []
     connections = [each for each in reader.connections if (each.topic, each.msgtype) == (topic, CAMERA_TYPE)]
     if not connections:
-        return None
+        return found
+    last = b""
     with reading(f"{bag}:{topic}", "a camera_info message", _ADVICE):
-        first = next(reader.messages(connections=connections), None)
-        return None if first is None else _decode(first[2], CAMERA_TYPE, _is_ros2(bag))
+        for _, time, raw in reader.messages(connections=connections):
+            if raw[_STAMP_END:] != last:
+                last, info = raw[_STAMP_END:], _decode(raw, CAMERA_TYPE, _is_ros2(bag))
+                if not found or not _is_same_camera(found[0][1], info):
+                    found.append((time, info))
+            if len(found) > 1:
+                break
+    return found
+
+
+def _is_same_camera(one: Any, other: Any) -> bool:
+    """Whether two messages have the same calibration, but for rounding."""
+    numbers = [
+        np.concatenate(
+            [
+                np.ravel([getattr(info, name) for name in ("width", "height", "binning_x", "binning_y")]),
+                np.ravel([getattr(info.roi, name) for name in ("x_offset", "y_offset", "width", "height")]),
+                *(np.ravel(getattr(info, name, getattr(info, name.upper(), ()))) for name in "dkrp"),
+            ]
+        )
+        for info in (one, other)
+    ]
+    return numbers[0].shape == numbers[1].shape and bool(np.allclose(*numbers, rtol=1e-4, atol=1e-6, equal_nan=True))
 
 
 def _decode(raw: bytes, kind: str, is_ros2: bool) -> Any:
@@ -222,7 +254,7 @@ def _header_stamp(raw: bytes, is_ros2: bool) -> int:
     """Return the time in the header, in ns, without decoding the image after it; 0 if there is none."""
     # ROS 2: four bytes about the encoding, of which the second says if it is little-endian. ROS 1: a sequence number.
     order = ">" if is_ros2 and raw[1:2] == b"\x00" else "<"
-    if len(raw) < 12:
+    if len(raw) < _STAMP_END:
         return 0
     seconds, nanoseconds = struct.unpack_from(f"{order}II", raw, 4)
     return int(seconds) * 10**9 + int(nanoseconds)
@@ -265,10 +297,16 @@ def pair_by_time(left: BagTopic, right: BagTopic) -> None:
     first = second = 0
     while first < len(left.stamps) and second < len(right.stamps):
         later = left.stamps[first] - right.stamps[second]
-        if abs(later) <= tolerance:
+        if abs(later) > tolerance:
+            first, second = first + (later < 0), second + (later > 0)
+        # The times of a recording jitter: the next frame of one view may be nearer than this one.
+        elif second + 1 < len(right.stamps) and abs(left.stamps[first] - right.stamps[second + 1]) < abs(later):
+            second += 1
+        elif first + 1 < len(left.stamps) and abs(left.stamps[first + 1] - right.stamps[second]) < abs(later):
+            first += 1
+        else:
             pairs.append((first, second))
-        first += later <= tolerance
-        second += later >= -tolerance
+            first, second = first + 1, second + 1
     if not pairs:
         times = [np.array(view.stamps[:1000], np.float64) for view in (left, right)]
         nearest = np.abs(np.subtract.outer(*times)).min() / 1e6
