@@ -194,6 +194,19 @@ def test_light_that_fades_is_followed(rate: float) -> None:
     np.testing.assert_allclose([np.median(each.frames) for each in found], expected, rtol=0.03)
 
 
+@pytest.mark.parametrize(("reference", "rate"), [(0, 0.9), (2, 1.1), (4, 0.8)])
+def test_the_frames_of_a_burst_may_differ_in_exposure(reference: int, rate: float) -> None:
+    exposures = np.array([rate ** (k - 4) if rate > 1 else rate**k for k in range(5)])  # at most 1
+    pairs = [(each * left, each * right) for each, (left, right) in zip(exposures, frames(range(5)), strict=True)]
+
+    found = scotopic.match_burst(
+        *zip(*pairs, strict=True), device="cpu", reference=reference, calibration=SCENE.calibration, **QUICK
+    )
+
+    expected = np.minimum((exposures / exposures[reference]) ** 2, 1).sum()  # brighter frames count as one
+    assert float(np.median(found.frames)) == pytest.approx(expected, rel=0.03)
+
+
 def test_a_frame_of_noise_is_passed_over() -> None:
     rng = np.random.default_rng(0)
     noise = [rng.uniform(0, 1, (96, 160, 3)).astype(np.float32) for _ in range(2)]

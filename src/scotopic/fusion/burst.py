@@ -15,8 +15,16 @@ import numpy as np
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
-from scotopic.fusion.motion import estimate_motion
-from scotopic.fusion.tracker import FROM_REST, FusedPair, Known, learn_from, shows_the_same
+from scotopic.fusion.motion import Motion, estimate_motion
+from scotopic.fusion.tracker import (
+    FROM_REST,
+    FusedPair,
+    Known,
+    find_brightening,
+    find_exposure,
+    learn_from,
+    shows_the_same,
+)
 from scotopic.fusion.window import Frame, fuse_view
 from scotopic.progress import Progress, Stage, silent
 from scotopic.result import Match
@@ -55,7 +63,7 @@ class Burst(Generic[Array]):
         self._pairs: Sequence[tuple[Array, Array] | None] = pairs
         self._valid: Sequence[tuple[Array | None, Array | None]] = valid
         self._camera, self._reference = camera, reference
-        self._motions: dict[int, Matrix] = {}  # from the reference to each frame that shows the same scene
+        self._motions: dict[int, Motion] = {}  # from the reference to each frame that shows the same scene
         self._known: Known[Array] | None = None
         pair = pairs[reference]
         assert pair is not None
@@ -85,7 +93,7 @@ class Burst(Generic[Array]):
     @property
     def poses(self) -> dict[int, Matrix]:
         """Where each frame was taken that was used: its left camera to the reference's, in baselines."""
-        return {self._reference: np.eye(4), **{number: inverse(each) for number, each in self._motions.items()}}
+        return {self._reference: np.eye(4), **{number: inverse(each.matrix) for number, each in self._motions.items()}}
 
     def _align(self, number: int) -> None:
         """Find the motion to a frame; forget the frame if it shows something else."""
@@ -95,7 +103,8 @@ class Burst(Generic[Array]):
         assert self._known is not None
         toward = 1 if number < self._reference else -1
         nearer = [number + toward * step for step in (0, 1, 2)]
-        found = [np.eye(4) if each == self._reference else self._motions.get(each) for each in nearer]
+        known = {self._reference: np.eye(4), **{number: each.matrix for number, each in self._motions.items()}}
+        found = [known.get(each) for each in nearer]
         starts = [each for each in found if each is not None]
         if found[0] is None and found[1] is not None and found[2] is not None:
             starts.insert(0, found[1] @ inverse(found[2]) @ found[1])  # as it moved from the last but one to the last
@@ -103,7 +112,7 @@ class Burst(Generic[Array]):
             starts += FROM_REST
         motion = estimate_motion(self._backend, self._camera, self._known.template, list(pair), starts[:6])
         if shows_the_same(motion):
-            self._motions[number] = motion.matrix
+            self._motions[number] = motion
         else:
             self._motions.pop(number, None)
 
@@ -111,11 +120,16 @@ class Burst(Generic[Array]):
         backend, pair = self._backend, self._pairs[self._reference]
         assert pair is not None
         present = Frame(pair, self._valid[self._reference], np.eye(4))
+        # The contrast of the denoised template may be a little low or high, alike for all frames.
+        gains = [np.divide(each.gain, find_brightening(each)) for each in self._motions.values()]
+        usual = np.median(gains, axis=0).tolist() if gains else (1.0, 1.0)
         others = []
         for number in sorted(self._motions, key=lambda i: abs(i - self._reference)):
             other = self._pairs[number]
             assert other is not None
-            others.append(Frame(other, self._valid[number], inverse(self._motions[number])))
+            motion = self._motions[number]
+            exposure = find_exposure(motion, (usual[0], usual[1]))
+            others.append(Frame(other, self._valid[number], inverse(motion.matrix), *exposure))
         # Without others the disparities are not looked at.
         disparities = (pair[0][..., 0], pair[1][..., 0]) if self._known is None else self._known.disparities
         left, right = (

@@ -191,17 +191,7 @@ class Tracker(Generic[Array]):
         self._pose = last.pose @ inverse(motion.matrix)
         turned = adjoint(last.pose)
         self._covariance = track.map_covariance + turned @ motion.covariance @ turned.T
-        gain, offset = [1.0, 1.0], [0.0, 0.0]
-        for k, (template, seen) in enumerate(motion.brightness):
-            relative = motion.gain[k] / track.usual_gain[k]
-            brighter = seen / template if min(seen, template) > 0 else 1.0
-            # Light changes the brightness along with the contrast. Contrast alone is what the template lacks.
-            is_brighter = abs(seen - template) > SAME_BRIGHTNESS * abs(relative - 1) * abs(template)
-            if abs(relative / brighter - 1) < SAME_EXPOSURE:  # more or less light alone; the mean tells it best
-                gain[k] = brighter if abs(brighter - 1) > SAME_LIGHT else 1.0
-            elif abs(relative - 1) > SAME_EXPOSURE and is_brighter:
-                gain[k], offset[k] = relative, seen - relative * template
-        return Frame(images, valid, self._pose, (gain[0], gain[1]), (offset[0], offset[1]))
+        return Frame(images, valid, self._pose, *find_exposure(motion, track.usual_gain))
 
     def _refer_to_brightest(self, track: _Track[Array], frame: Frame[Array]) -> tuple[_Track[Array], Frame[Array]]:
         """Return a track and its new frame in the values of the frame with most light.
@@ -270,6 +260,26 @@ class Tracker(Generic[Array]):
 def _of_other_light(frames: Sequence[Frame[Array]], new: Frame[Array]) -> list[Frame[Array]]:
     """Return the frames without those that a new one repeats, a view at least: their light would count twice."""
     return [each for each in frames if not any(each.repeats(new.images))]
+
+
+def find_exposure(motion: Motion, usual_gain: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return gain and offset of both views of a new pair, which take the template's values to its own."""
+    gain, offset = [1.0, 1.0], [0.0, 0.0]
+    for k, ((template, seen), brighter) in enumerate(zip(motion.brightness, find_brightening(motion), strict=True)):
+        relative = motion.gain[k] / usual_gain[k]
+        # Light changes the brightness along with the contrast. Contrast alone is what the template lacks.
+        is_brighter = abs(seen - template) > SAME_BRIGHTNESS * abs(relative - 1) * abs(template)
+        if abs(relative / brighter - 1) < SAME_EXPOSURE:  # more or less light alone; the mean tells it best
+            gain[k] = brighter if abs(brighter - 1) > SAME_LIGHT else 1.0
+        elif abs(relative - 1) > SAME_EXPOSURE and is_brighter:
+            gain[k], offset[k] = relative, seen - relative * template
+    return (gain[0], gain[1]), (offset[0], offset[1])
+
+
+def find_brightening(motion: Motion) -> tuple[float, float]:
+    """Return how many times as bright as the template both views of a new pair are."""
+    left, right = (seen / template if min(seen, template) > 0 else 1.0 for template, seen in motion.brightness)
+    return left, right
 
 
 def shows_the_same(motion: Motion, usual_gain: tuple[float, float] = (1.0, 1.0)) -> bool:
