@@ -253,3 +253,10 @@ def test_pairs_that_cannot_be_matched_are_refused() -> None:
         matcher.compute(None, right)  # what cv2.imread gives for a missing file
     with pytest.raises(InputError, match="patch"):
         matcher.compute(left[:20], right[:20])
+
+
+def test_disparities_that_do_not_fit_into_sixteenths_are_refused() -> None:
+    image = np.zeros((40, 2200), np.uint8)
+
+    with pytest.raises(SettingsError, match="up to 2099 px do not fit"):
+        StereoScotopic.create(minDisparity=1000, numDisparities=1100, preset="fast").compute(image, image)

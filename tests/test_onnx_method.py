@@ -35,6 +35,18 @@ def test_the_left_image_arrives_in_the_default_range_and_order(tmp_path: Path) -
     np.testing.assert_array_equal(found.dense, found.disparity)
 
 
+@pytest.mark.parametrize(("first", "second"), [("Right_image", "Left_image"), ("left", "right")])
+def test_inputs_that_are_named_left_and_right_may_have_any_order(tmp_path: Path, first: str, second: str) -> None:
+    left, right = sorted((first, second), key=str.lower)
+    nodes = [node("Mul", [left, "two"], "twice"), node("Sub", ["twice", right], "all")]
+    nodes.append(node("ReduceMean", ["all"], axes=[1]))
+    save_model(tmp_path / "net.onnx", nodes, {first: ANY, second: ANY}, constants={"two": 2.0})
+
+    found = run(tmp_path, 'kind = "stereo"\nrange = [0, 1]')
+
+    np.testing.assert_allclose(found.disparity, (2 * SCENE.left - SCENE.right).mean(axis=2), atol=1e-5)
+
+
 def test_layout_range_order_normalization_sign_and_scale_are_as_the_file_says(tmp_path: Path) -> None:
     first_channel(tmp_path / "net.onnx", axis=3)
 

@@ -160,6 +160,11 @@ class StereoScotopic:
         first, last = max(given["minDisparity"], -width), min(given["minDisparity"] + given["numDisparities"], width)
         invalid = (given["minDisparity"] - 1) * DISP_SCALE
         result = np.full(views[0].shape[:2], invalid, np.int16)
+        if last - 1 > _LARGEST:
+            raise SettingsError(
+                f"Disparities up to {last - 1} px do not fit: int16 holds {_LARGEST} px in sixteenths. Lower "
+                "minDisparity or numDisparities, or use scotopic.match."
+            )
         if first < last:
             settings = dict(self._settings)
             if given["disp12MaxDiff"] > 0 and self._has_left_right_limit:

@@ -18,13 +18,20 @@ _CUDA = "CUDAExecutionProvider"
 
 
 def run_model(
-    path: Path, arrays: Sequence[Any], outputs: Sequence[str | None], purpose: str, advice: str, use_gpu: bool = True
+    path: Path,
+    arrays: Sequence[Any],
+    outputs: Sequence[str | None],
+    purpose: str,
+    advice: str,
+    use_gpu: bool = True,
+    roles: Sequence[str] = (),
 ) -> list[NDArray[Any]]:
     """Return outputs of a network by their names, ``None`` for the first, given its inputs in the network's order.
 
-    `purpose` says what it is run for if onnxruntime is not installed, `advice` what to change if the network does not
-    run on these inputs. Raises :class:`InputError` if it cannot be loaded or run, and :class:`SettingsError` if it has
-    other inputs or outputs.
+    `roles` are words for the arrays, such as left and right. If each input has another of them in its name, the names
+    decide, not the order. `purpose` says what it is run for if onnxruntime is not installed, `advice` what to change if
+    the network does not run on these inputs. Raises :class:`InputError` if it cannot be loaded or run, and
+    :class:`SettingsError` if it has other inputs or outputs.
     """
     plain_file_size(path, "an ONNX network")
     changed = tuple(each.stat().st_mtime_ns for each in model_files(path))
@@ -32,6 +39,9 @@ def run_model(
     inputs, known = ([place.name for place in places] for places in (session.get_inputs(), session.get_outputs()))
     if len(inputs) != len(arrays):
         raise SettingsError(f"{str(path)!r} has {len(inputs)} inputs, but must take {len(arrays)}. {advice}")
+    roles_of = [[role for role in roles if role in name.lower()] for name in inputs]
+    if sorted(roles_of) == sorted([role] for role in roles):
+        inputs.sort(key=lambda name: next(place for place, role in enumerate(roles) if role in name.lower()))
     wanted = [name or known[0] for name in outputs]
     for name in wanted:
         if name not in known:

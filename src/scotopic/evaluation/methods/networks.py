@@ -1,6 +1,7 @@
 """Networks exported to ONNX, as methods, each fed as its recipe says (:mod:`~scotopic.evaluation.methods.recipes`).
 
-Inputs are given in the order of the model: left and right; one view at a time; left image and sparse map.
+Inputs are given in the order of the model: left and right; one view at a time; left image and sparse map. A model whose
+two inputs have left and right in their names may have the right one first.
 
 **Confidence.** A stereo network without a confidence of its own is run a second time on the mirrored pair, in which the
 right view is a left one. With the disparities ``D_L`` and ``D_R`` of the two views, ``confidence = 1 / (1 +
@@ -109,7 +110,8 @@ def predict_stereo(recipe: Recipe, left: Map, right: Map, scene: Scene, max_disp
         views = [_scale_values(view, recipe) for view in (left, right)]
         if recipe.views == "stacked":
             views = [np.concatenate(views, axis=2)]
-        found, confidence = _run(recipe, [_as_batch(view, recipe) for view in views], left.shape)
+        batches = [_as_batch(view, recipe) for view in views]
+        found, confidence = _run(recipe, batches, left.shape, roles=("left", "right") if len(views) == 2 else ())
         return _in_px(found, recipe), confidence
 
     images = _prepare_pair(recipe, left, right, scene)
@@ -259,15 +261,15 @@ def _in_px(found: NDArray[Any], recipe: Recipe) -> Map:
 
 
 def _run(
-    recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, channels: int | None = 1
+    recipe: Recipe, arrays: list[Map], shape: tuple[int, ...], *, channels: int | None = 1, roles: Sequence[str] = ()
 ) -> tuple[NDArray[Any], Map | None]:
     """Return the output as ``(H, W, C)`` without padding, and the confidence if the model gives one.
 
-    `channels` is how many the output must have, ``None`` for any number.
+    `channels` is how many the output must have, ``None`` for any number. `roles` are those of :func:`run_model`.
     """
     outputs = [recipe.output, recipe.confidence] if recipe.confidence else [recipe.output]
     advice = "Check 'kind', 'layout', 'channels', 'views', 'noise_input' and 'multiple'."
-    found = run_model(recipe.model, arrays, outputs, f"method {recipe.name!r}", advice)
+    found = run_model(recipe.model, arrays, outputs, f"method {recipe.name!r}", advice, roles=roles)
     maps = [_crop(values, arrays[0], recipe, shape, 1 if i else channels) for i, values in enumerate(found)]
     return maps[0], fill_confidence(maps[1][:, :, 0]) if recipe.confidence else None
 
