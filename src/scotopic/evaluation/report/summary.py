@@ -111,7 +111,8 @@ class Row:
     done: int = 0  #: how many runs ended with a score
     failed: int = 0
     missing: int = 0  #: how many were never started
-    unanswered: int = 0  #: how many ended without a single scored pixel
+    unanswered: int = 0  #: how many ended without a single answer
+    unscored: int = 0  #: how many have answers, but none where there is truth
     best: frozenset[tuple[Mask, str]] = frozenset()  #: what is shown in bold, as ``(mask, figure)``
     note: str = ""  #: the coverage of a reported method where the paper has a word for it and no number
     spec: str | None = None  #: the method here that a reported one should be compared with, if any
@@ -195,8 +196,19 @@ def matched_figures(record: Record, window: int, reference: Record | None) -> di
     own = own_figures(reference, window)
     if record is reference:
         kept = ("epe", "coverage_percent")
-        return {name: v for name, v in own.items() if v is not None and (name in kept or name.startswith("bad-"))}
+        found = beside_errors(own)
+        return {name: v for name, v in found.items() if v is not None and (name in kept or name.startswith("bad-"))}
     return figures_at(record, window, own["coverage_percent"])
+
+
+def is_unscored(figures: Mapping[str, float | None]) -> bool:
+    """Whether a method has answers, but none where there is truth: there is no error, and not for lack of answers."""
+    return figures.get("epe") is None and bool(figures.get("coverage_percent"))
+
+
+def beside_errors(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the figures of a run without a coverage that no error belongs to: a table has means of both."""
+    return {**figures, "coverage_percent": None} if is_unscored(figures) else dict(figures)
 
 
 def curve_lines(record: Record, window: int) -> dict[str, Sequence[float]]:
@@ -327,13 +339,14 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
         method=method,
         # A ceiling sees the clean pair, or the true motion: what no noise would give.
         kind="ceiling" if method.startswith("clean+") or method.endswith("+oracle") else "run",
-        own=_averages(own),
+        own=_averages({run: beside_errors(figures) for run, figures in own.items()}),
         matched=_averages(matched),
         seconds=average({run: record.seconds for run, record in scored.items()}),
         done=len(scored),
         failed=len(group.failed(method)),
         missing=len(group.missing(method)),
-        unanswered=sum(figures.get("epe") is None for figures in own.values()),
+        unanswered=sum(figures.get("epe") is None and not is_unscored(figures) for figures in own.values()),
+        unscored=sum(map(is_unscored, own.values())),
     )
 
 

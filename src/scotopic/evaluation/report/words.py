@@ -92,7 +92,12 @@ def seconds(value: float) -> str:
 
 def gaps_in_words(row: Row) -> str:
     """Return how many runs a row rests on and what became of the others; nothing where all are there."""
-    kinds = (("failed", row.failed), ("not run", row.missing), ("without an answer", row.unanswered))
+    kinds = (
+        ("failed", row.failed),
+        ("not run", row.missing),
+        ("without an answer", row.unanswered),
+        ("without truth", row.unscored),
+    )
     words = [f"{found} {kind}" for kind, found in kinds if found]
     return f"{row.done} of {row.done + row.failed + row.missing}: {', '.join(words)}" if words else ""
 
