@@ -144,6 +144,23 @@ def test_moving_the_threshold_moves_the_coverage_and_redraws(page: Any) -> None:
     page.wait_for_function("/Coverage 0.0 %/.test(document.querySelector('#coverage').textContent)")
 
 
+def test_a_number_beyond_the_end_of_a_slider_is_its_end(page: Any, served: Served) -> None:
+    match_small_room(page)
+    before, box = coverage(page), page.locator("#threshold input[type=number]")
+    end = float(page.get_attribute("#threshold input[type=range]", "max"))
+    assert end < 0.9
+
+    box.fill("0.9")
+    page.keyboard.press("Tab")
+
+    page.wait_for_function(
+        "old => !document.querySelector('#coverage').innerText.includes(`Coverage ${old} %`)", arg=before
+    )
+    assert float(box.input_value()) == end  # what is shown ...
+    assert coverage(page) == 0 < before  # ... is what is hidden: the slider ends where nothing is left
+    assert not any("Traceback" in line for line in served.lines)
+
+
 def test_the_mask_of_best_begins_at_its_own_threshold_and_can_be_widened(page: Any) -> None:
     match_small_room(page, "best")
     own = coverage(page)

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
@@ -33,7 +34,18 @@ _NAME_UPLOADS = """() => new MutationObserver(() => {
   }
 }).observe(document.body, {childList: true, subtree: true})"""
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
-_slider, _number = partial(gr.Slider, buttons=[]), partial(gr.Number, min_width=120)
+
+
+def _preprocess_clamped(self: Any, payload: float) -> float:
+    """Take a number beyond the ends of a slider, which can be typed, for its end, as the page then shows it."""
+    return gr.Slider.preprocess(self, min(max(payload, self.minimum), self.maximum))
+
+
+# Made without Gradio's own metaclass, which would write a stub file beside this one. It is drawn as Gradio's sliders.
+_Slider: Any = ABCMeta.__new__(
+    type(gr.Slider), "_Slider", (gr.Slider,), {"preprocess": _preprocess_clamped, "is_template": True}
+)
+_slider, _number = partial(_Slider, buttons=[]), partial(gr.Number, min_width=120)
 
 
 def make_style() -> dict[str, Any]:
