@@ -96,6 +96,18 @@ def messages(nanosec: int = 123_456_789, compressed: bool = False, **changes: An
     return found
 
 
+def test_what_is_odd_about_a_pair_is_in_the_log(start: Any) -> None:
+    node = start()
+    pair = messages()
+    for message in pair[:2]:
+        message.data = array("B", [value // 16 for value in message.data])
+
+    node._synchronizer.deliver(*pair)
+
+    node.logger.wait_for("% of the range of their format")
+    assert node.publishers["disparity"].wait() is not None
+
+
 def test_a_pair_becomes_disparity_depth_and_confidence(start: Any) -> None:
     node = start()
 

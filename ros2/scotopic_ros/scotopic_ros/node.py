@@ -7,6 +7,7 @@ a slow machine drops frames instead of falling behind. Nothing is matched while 
 import array
 import threading
 import traceback
+import warnings
 from typing import Any
 
 import message_filters
@@ -21,7 +22,7 @@ from stereo_msgs.msg import DisparityImage
 from scotopic import Matcher
 from scotopic.backends.device import resolve_device
 from scotopic.depth import calibration_from_camera_info, rectify
-from scotopic.errors import ScotopicError, SettingsError
+from scotopic.errors import DarkImageWarning, PairWarning, ScotopicError, SettingsError
 from scotopic.interop import confidence_image, depth_image, disparity_image
 from scotopic.interop.ros import DEPTH_ENCODINGS
 from scotopic.io.image_messages import image_from_message
@@ -142,7 +143,12 @@ class StereoNode(Node):
     def _guarded(self, act: Any) -> None:
         """Log what goes wrong, and go on: the next pair may be better."""
         try:
-            act()
+            with warnings.catch_warnings(record=True) as told:  # about the pair; a robot's log is where they are seen
+                warnings.simplefilter("always", DarkImageWarning)
+                warnings.simplefilter("always", PairWarning)
+                act()
+            for each in told:
+                self.get_logger().warning(str(each.message), throttle_duration_sec=_QUIET_SECONDS)
         except ScotopicError as error:
             self.get_logger().error(str(error), throttle_duration_sec=_QUIET_SECONDS)
         except Exception:  # else the thread would end without a word

@@ -36,7 +36,7 @@ _NAME_UPLOADS = """() => new MutationObserver(() => {
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
 
 
-def _preprocess_clamped(self: Any, payload: float) -> float:
+def _preprocess_clamped(self: Any, payload: float) -> Any:
     """Take a number beyond the ends of a slider, which can be typed, for its end, as the page then shows it."""
     return gr.Slider.preprocess(self, min(max(payload, self.minimum), self.maximum))
 

@@ -67,8 +67,7 @@ def of_published_image(full: Calibration, left: Any, right: Any) -> Calibration:
         )
     found = full
     if left.roi.width and left.roi.height:
-        y, width, height = rows_and_size
-        found = full.cropped(x, y, width, height, right_x=right_x)
+        found = full.cropped(x, *rows_and_size, right_x=right_x)
     if (across, down) == (1, 1):
         return found
     width, height = found.width and found.width // across, found.height and found.height // down

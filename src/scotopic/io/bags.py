@@ -238,7 +238,8 @@ def _is_same_camera(one: Any, other: Any) -> bool:
         )
         for info in (one, other)
     ]
-    return numbers[0].shape == numbers[1].shape and bool(np.allclose(*numbers, rtol=1e-4, atol=1e-6, equal_nan=True))
+    first, second = numbers
+    return first.shape == second.shape and bool(np.allclose(first, second, rtol=1e-4, atol=1e-6, equal_nan=True))
 
 
 def _decode(raw: bytes, kind: str, is_ros2: bool) -> Any:
