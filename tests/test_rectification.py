@@ -385,3 +385,14 @@ def test_the_same_image_in_two_files_is_noticed_however_it_is_stored(tmp_path: P
         scotopic.match(tmp_path / "left.png", tmp_path / "right.png", **FAST_ON_CPU)
 
     assert [str(each.message) for each in caught] == [SAME_IMAGE]
+
+
+def test_views_of_unequal_bits_get_a_warning() -> None:
+    scene = scotopic.render_scene(width=160, height=112)
+    left, right = (np.rint(255 * view).astype(np.uint8) for view in (scene.left, scene.right))
+    of_12_bits = left.astype(np.uint16) << 4  # in 16: a sixteenth of full scale
+
+    (found,) = check_rectified(of_12_bits, right).warnings
+    assert f"right view is {right.mean() / 255 / (of_12_bits.mean() / 65535):.3g} times as bright" in found
+    assert check_rectified(left.astype(np.uint16) * 257, right).warnings == ()
+    assert check_rectified(left // 4, right).warnings == ()

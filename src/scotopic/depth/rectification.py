@@ -36,6 +36,7 @@ _STEP = 2  # columns of a band, px: blurred so far, every other one says it all
 _BLOCKS = ((48, 96), (96, 64))  # rows, columns; wide ones find the disparity, tall ones the row
 _SMALL = (180, 270)  # rows, columns; below this too few of those blocks fit, and smaller ones are taken
 _SMALL_BLOCKS = ((24, 48), (48, 32))
+_UNEQUAL = 8.0  # times as bright: no two cameras of a rig are exposed like that
 _WORKING_WIDTH = 640  # larger images are shrunk by a whole factor to about this: cheaper, and binning lowers noise
 _PARTS = 4  # the jackknife leaves out one of 4 x 4 parts of the image
 _MOST_Z = 8.0  # higher values are cut off, so that no block outvotes the others
@@ -127,7 +128,8 @@ def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> Pai
     if images[0].shape == images[1].shape and is_same_image(*images):
         return PairCheck(np.nan, np.nan, np.nan, np.nan, None, (SAME_IMAGE,))
     evidence = _collect_evidence(*(_shrink(view, factor) for view in views))
-    nothing = PairCheck(np.nan, np.nan, np.nan, np.nan, None, ())
+    unequal = _warn_of_unequal(*(float(view.mean()) for view in views))
+    nothing = PairCheck(np.nan, np.nan, np.nan, np.nan, None, unequal)
     if evidence is None:
         return nothing
     if not _has_peak(evidence.rows, _LEAST_PEAK):
@@ -140,8 +142,20 @@ def check_rectified(left: Any, right: Any, *, min_disparity: float = 0.0) -> Pai
     is_clear = not are_few or _has_peak(evidence.rows, _CLEAR_PEAK)
     if not (is_clear and offset_error < _REACH * factor / 4):  # by chance, or the parts contradict each other
         offset, tilt = np.nan, np.nan
-    warnings = _warnings(offset, offset_error, tilt, tilt_error, swapped, _REACH * factor)
+    warnings = unequal + _warnings(offset, offset_error, tilt, tilt_error, swapped, _REACH * factor)
     return PairCheck(float(offset), float(offset_error), float(tilt), float(tilt_error), swapped, warnings)
+
+
+def _warn_of_unequal(left: float, right: float) -> tuple[str, ...]:
+    """Return what to tell the user if the mean values of two views are so unequal that their formats may be, too."""
+    if min(left, right) <= 0 or max(left, right) < _UNEQUAL * min(left, right):
+        return ()
+    brighter, darker = ("left", "right") if left > right else ("right", "left")
+    times = max(left, right) / min(left, right)
+    return (
+        f"The {brighter} view is {times:.3g} times as bright as the {darker} one, of which little may be seen. Check "
+        "that both have the same bits and exposure.",
+    )
 
 
 @dataclass(frozen=True)
