@@ -86,3 +86,30 @@ def test_a_full_disk_does_not_stop_a_kernel(tmp_path: Path) -> None:
 
     assert told.startswith("2.0 ")
     assert "No space left on device" in told
+
+
+LEVELS = """
+from numba.core import config, event
+levels = {}
+class Listener(event.Listener):  # registered after ours, so that it sees what ours has set
+    def on_start(self, start): levels[start.data["dispatcher"].py_func.__name__] = int(config.OPT)
+    def on_end(self, end): pass
+import numpy as np
+from numba import njit
+from scotopic.backends import cpu_backend
+backend = cpu_backend()
+event.register("numba:compile", Listener())
+@njit
+def of_somebody_else(x): return x + 1
+of_somebody_else(1)
+backend.aggregate(np.zeros((4, 4, 4), np.int16), np.zeros((4, 4), np.int32), 1)
+print([levels[name] for name in ("_follow_path", "aggregate", "of_somebody_else")], int(config.OPT))
+"""
+
+
+def test_helpers_are_optimized_once_as_part_of_a_kernel(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    done = subprocess.run([sys.executable, "-c", LEVELS], env=environment, capture_output=True, text=True)
+
+    assert done.stdout == "[1, 3, 3] 3\n", done.stderr

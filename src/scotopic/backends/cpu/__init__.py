@@ -6,6 +6,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.backends.cpu.compiling import optimize_helpers_once
 from scotopic.backends.cpu.evidence import CpuEvidence
 from scotopic.backends.cpu.fusion import CpuFusion
 from scotopic.backends.cpu.junctions import CpuJunctions
@@ -13,6 +14,8 @@ from scotopic.backends.cpu.matching import CpuMatching
 from scotopic.backends.device import to_numpy
 
 T = TypeVar("T")
+
+optimize_helpers_once()
 
 
 class CpuBackend(CpuJunctions, CpuMatching, CpuEvidence, CpuFusion):
