@@ -14,6 +14,7 @@ from reference_data import SCENES, reference_scene
 
 from scotopic.backends import cpu_backend
 from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation import metrics
 from scotopic.evaluation.metrics import (
     edge_distance,
     error_by_edge_distance,
@@ -25,6 +26,12 @@ from scotopic.settings import JunctionSettings, PatchMatchingSettings
 from scotopic.stages.consistency import Reason, average_over_patches, check_views
 
 NAN = np.nan
+
+
+@pytest.fixture(autouse=True)
+def kernel_for_small_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the kernel score all maps of these tests; otherwise small ones are left to the definition."""
+    monkeypatch.setattr(metrics, "_SMALL", 0)
 
 
 def brute_force_error(prediction: np.ndarray, truth: np.ndarray, window: int) -> np.ndarray:
@@ -51,6 +58,16 @@ def test_error_equals_the_loop_over_replicated_windows(shape: tuple[int, int], w
     expected = brute_force_error(prediction, truth, window)
     np.testing.assert_array_equal(window_error(prediction, truth, window), expected)
     np.testing.assert_array_equal(reference_window_error(prediction, truth, window), expected)
+
+
+def test_nothing_is_compiled_for_small_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    prediction, truth = np.random.default_rng(0).uniform(0, 40, (2, 12, 17))
+    monkeypatch.undo()
+    monkeypatch.setattr("scotopic.backends.device.import_kernels", lambda name: pytest.fail(f"{name} is loaded"))
+
+    for window in (3, 10**9 + 1):
+        error = window_error(prediction, truth, window)
+        np.testing.assert_array_equal(error, brute_force_error(prediction, truth, min(window, 35)))
 
 
 def test_window_of_one_is_the_pointwise_error() -> None:

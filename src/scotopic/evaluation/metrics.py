@@ -19,6 +19,7 @@ from scotopic.io.masks import masked_to_nan
 Map = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+_SMALL = 40_000_000  # comparisons that take less long than compiling the kernel that would do them
 EDGE_JUMP = 2.0  #: px of disparity; neighbors that differ by more lie on an edge
 EDGE_BINS = (0.0, 2.0, 4.0, 8.0, 16.0)  #: px of distance to an edge at which each bin begins; the last has no end
 
@@ -112,13 +113,16 @@ def window_error(prediction: NDArray[Any], truth: NDArray[Any], window: int = 19
     predicted, true = _as_maps(prediction, truth)
     if half == 0:
         return np.abs(predicted - true)
+    half = min(half, max(true.shape))  # what lies beyond is a repetition of what is in the window already
+    if predicted.size * (2 * half + 1) ** 2 <= _SMALL:
+        return reference_window_error(predicted, true, 2 * half + 1)
     from scotopic.backends.device import import_kernels
     from scotopic.kernel_cache import guard_kernel_cache
 
     kernels = "scotopic.evaluation._cpu"
     guard_kernel_cache(kernels)
     true[np.isnan(true)] = np.inf
-    error: Map = import_kernels(kernels).window_error(predicted, true, min(half, max(true.shape)))
+    error: Map = import_kernels(kernels).window_error(predicted, true, half)
     return error
 
 
