@@ -194,6 +194,14 @@ def test_light_that_fades_is_followed(rate: float) -> None:
     np.testing.assert_allclose([np.median(each.frames) for each in found], expected, rtol=0.03)
 
 
+def test_light_that_rises_counts_in_frames_of_the_brightest() -> None:
+    exposures = [1.1 ** (k - 7) for k in range(8)]
+    found = run([(each * left, each * right) for each, (left, right) in zip(exposures, frames(range(8)), strict=True)])
+
+    expected = [sum(1.1 ** (-2 * j) for j in range(k + 1)) for k in range(8)]
+    np.testing.assert_allclose([np.median(each.frames) for each in found], expected, rtol=0.05)
+
+
 @pytest.mark.parametrize(("reference", "rate"), [(0, 0.9), (2, 1.1), (4, 0.8)])
 def test_the_frames_of_a_burst_may_differ_in_exposure(reference: int, rate: float) -> None:
     exposures = np.array([rate ** (k - 4) if rate > 1 else rate**k for k in range(5)])  # at most 1

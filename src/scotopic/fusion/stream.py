@@ -138,7 +138,7 @@ def describe_fused(result: Match, fused: FusedPair[Array], unit: float, levels: 
     """
     pose, covariance = in_unit(fused.pose, fused.covariance, unit)
     views: list[Any] = [levels.restore(view.image) for view in (fused.left, fused.right)]
-    frames: Any = fused.left.frames
+    frames: Any = fused.frames
     result = replace(
         restore_colors(result, levels),
         left_image=images[0],

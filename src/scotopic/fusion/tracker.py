@@ -26,6 +26,7 @@ TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised tem
 SAME_EXPOSURE = 0.3  #: a contrast that differs from the expected by less than this is not told from noise
 SAME_LIGHT = 0.02  #: a mean brightness that differs by less than this is not told from noise
 OTHER_LIGHT = 1.5  #: a gain from which on a frame has so much more light that it becomes the reference
+MOST_LIGHT = OTHER_LIGHT**2  #: of a frame, in that of the reference
 SAME_BRIGHTNESS = 0.1  #: of the change in brightness that a gain means; less is none
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
 FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
@@ -37,7 +38,8 @@ class FusedPair(Generic[Array]):
 
     ``pose`` takes points of the left camera to the first one's, in baselines; ``covariance``, 6 x 6, is that of a twist
     after it (translation first). It is infinite after a cut: how the new place lies to the first is not known. ``gain``
-    and ``offset`` take values of the fused views to those of the pair, in the mean of both views.
+    and ``offset`` take values of the fused views to those of the pair, in the mean of both views. ``most`` is the light
+    of the brightest left view, in that of the reference.
     """
 
     left: FusedView[Array]
@@ -46,6 +48,12 @@ class FusedPair(Generic[Array]):
     covariance: Matrix
     gain: float = 1.0
     offset: float = 0.0
+    most: float = 1.0
+
+    @property
+    def frames(self) -> Array:
+        """How many pairs the light of each left pixel comes from; the brightest counts as one."""
+        return self.left.frames * (1 / self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +140,8 @@ class Tracker(Generic[Array]):
         others = _of_other_light(track.frames, frame)
         views = self._fuse(track, frame, others, motion)
         self._track = self._follow(track, frame, others, motion)
-        return FusedPair(*views, self._pose, self._covariance, sum(frame.gain) / 2, sum(frame.offset) / 2)
+        most = max(each.worth(0, MOST_LIGHT) for each in self._track.frames)
+        return FusedPair(*views, self._pose, self._covariance, sum(frame.gain) / 2, sum(frame.offset) / 2, most)
 
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the pair that :meth:`add` returned last; its arrays are the device's."""
@@ -230,6 +239,7 @@ class Tracker(Generic[Array]):
                 carry_disparity(backend, camera, disparity, motion.matrix, view == 1),
                 track.noise,
                 view,
+                MOST_LIGHT,
             )
             for view, disparity in enumerate(track.known.disparities)
         )

@@ -55,6 +55,10 @@ class Frame(Generic[Array]):
         """Return which of its views are the same as those of a pair, in every pixel. Noise never is: no new light."""
         return is_equal(self.images[0], images[0]), is_equal(self.images[1], images[1])
 
+    def worth(self, view: int, most: float) -> float:
+        """Return how much light a view is worth, in that of the reference: half of its contrast is a quarter."""
+        return min(self.gain[view] ** 2, most)
+
     def with_reference(self, reference: Frame[Array]) -> Frame[Array]:
         """Return the frame with gain and offset from another reference."""
         gain = self.gain[0] / reference.gain[0], self.gain[1] / reference.gain[1]
@@ -64,7 +68,7 @@ class Frame(Generic[Array]):
 
 @dataclass(frozen=True, eq=False)
 class FusedView(Generic[Array]):
-    """One view, averaged: the image, and how many frames each pixel rests on."""
+    """One view, averaged: the image, and on how many frames with the light of the reference each pixel rests."""
 
     image: Array
     frames: Array
@@ -78,20 +82,24 @@ def fuse_view(
     disparity: Array,
     noise: NoiseModel,
     view: int,
+    most: float = 1.0,
 ) -> FusedView[Array]:
-    """Return one view of a frame, with the light of others added, the first of them first."""
+    """Return one view of a frame, with the light of others added, the first of them first.
+
+    No frame counts as more than `most` with the light of the reference.
+    """
     xp = backend.xp
-    (mean, worth), own = _exposed(present, view), present.valid[view]
-    count = (xp.ones_like(mean[..., 0]) if own is None else xp.astype(own, xp.float32)) * worth
+    mean, own = _exposed(present, view), present.valid[view]
+    count = (xp.ones_like(mean[..., 0]) if own is None else xp.astype(own, xp.float32)) * present.worth(view, most)
     for group in _doubling(others):
         total, weight = 0 * mean, 0 * count
         for frame in group:
-            image, worth = _exposed(frame, view)
+            image = _exposed(frame, view)
             valid = frame.valid[view]
             stack = image if valid is None else xp.concat([image, xp.astype(valid, xp.float32)[..., None]], axis=2)
             to_frame = inverse(frame.pose) @ present.pose
             seen, is_seen = look_back(backend, camera, stack, disparity, to_frame, view == 1)
-            share = xp.astype(is_seen, xp.float32) * worth
+            share = xp.astype(is_seen, xp.float32) * frame.worth(view, most)
             if valid is not None:
                 share, seen = share * seen[..., -1], seen[..., :-1]
             total, weight = total + seen * share[..., None], weight + share
@@ -103,10 +111,10 @@ def fuse_view(
     return FusedView(mean, count)
 
 
-def _exposed(frame: Frame[Array], view: int) -> tuple[Array, float]:
-    """Return an image in the values of the window's reference, and how much light it is worth."""
+def _exposed(frame: Frame[Array], view: int) -> Array:
+    """Return an image in the values of the window's reference."""
     image, gain, offset = frame.images[view], frame.gain[view], frame.offset[view]
-    return (image, 1.0) if (gain, offset) == (1.0, 0.0) else ((image - offset) / gain, min(gain * gain, 1.0))
+    return image if (gain, offset) == (1.0, 0.0) else (image - offset) / gain
 
 
 def _doubling(frames: Sequence[Frame[Array]]) -> Iterator[Sequence[Frame[Array]]]:
