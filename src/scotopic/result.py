@@ -90,8 +90,8 @@ class Match:
         calibration, in baselines without; and 6 x 6, the covariance of a twist after it, translation first, rotation in
         radians. It is infinite after a cut. ``None`` without fusion, as the following.
     frames
-        How many pairs the light of each left pixel comes from, a float: 0 where a pair shows nothing, 1 after a cut. The
-        brightest counts as one, darker ones as less; in a burst, the reference and brighter ones count as one.
+        How many pairs the light of each left pixel comes from, a float: 0 where a pair shows nothing, 1 after a cut.
+        The brightest counts as one, darker ones as less; in a burst, the reference and brighter ones count as one.
     fused_left, fused_right
         The images that were matched, as recorded values in the exposure of the brightest frame, ``(H, W, C)``.
     burst_poses
