@@ -17,7 +17,8 @@ from scotopic.app.session import Outcome, Session
 from scotopic.app.work import REASONS
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_disparity, read_image, read_pfm
-from scotopic.result import Reason
+from scotopic.result import Match, Reason
+from scotopic.settings import make_settings
 
 
 @pytest.fixture
@@ -57,6 +58,24 @@ def test_the_mask_of_best_can_be_widened_and_narrowed(best: Outcome, threshold: 
 
     np.testing.assert_array_equal(masked.disparity, expected.disparity)
     np.testing.assert_array_equal(masked.mask, expected.mask)
+
+
+def test_no_threshold_brings_an_answer_to_views_of_one_color() -> None:
+    view = np.full((40, 60, 3), 0.5, np.float32)
+    nothing = Match.empty(view, view, make_settings("best", max_disparity=16), Reason.NO_STRUCTURE)
+
+    assert work.apply_threshold(nothing, 0.0).coverage == 0
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.3])
+def test_a_lower_threshold_brings_back_nothing_whose_partner_is_masked(best: Outcome, threshold: float) -> None:
+    mask = np.zeros(best.match.reason.shape, bool)
+    mask[:, ::3] = True
+    expected = replace(best.match, reason=work.apply_threshold(best.match, threshold).reason).masked(None, mask)
+
+    found = work.apply_threshold(best.match.masked(None, mask), threshold)
+
+    np.testing.assert_array_equal(found.mask, expected.mask)
 
 
 def test_the_slider_begins_where_the_preset_has_its_own_threshold(best: Outcome, tmp_path: Path) -> None:

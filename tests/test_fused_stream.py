@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import pickle
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -363,6 +364,19 @@ def test_a_burst_says_what_is_wrong_with_it() -> None:
         scotopic.match_burst(left, right, reference=2)
     with pytest.raises(InputError, match="shows nothing"):
         scotopic.match_burst([0 * left[0], left[1]], right, "fast", "cpu")
+
+
+def test_a_stream_that_is_pickled_goes_on_where_it_was() -> None:
+    pairs = frames(range(3))
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=4, max_disparity=32)
+    list(matcher.run(pairs[:2]))
+
+    (found,) = pickle.loads(pickle.dumps(matcher)).run(pairs[2:])
+
+    (expected,) = matcher.run(pairs[2:])
+    assert float(expected.frames.max()) > 2
+    np.testing.assert_array_equal(found.frames, expected.frames)
+    np.testing.assert_array_equal(found.disparity, expected.disparity)
 
 
 def test_a_camera_is_assumed_where_none_is_given() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+from made_match import made_match
 
 import scotopic
 from scotopic.cv import StereoScotopic
@@ -17,6 +19,7 @@ from scotopic.io import as_image, read_disparity, write_disparity, write_npz, wr
 from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.result import Match, Reason
 from scotopic.sensor import merge_burst
+from scotopic.settings import make_settings
 
 SETTINGS: dict[str, Any] = {"preset": "fast", "device": "cpu", "max_disparity": 16}
 SHIFT = 6  # px of disparity of the whole scene
@@ -64,6 +67,45 @@ def test_pixels_whose_partner_is_masked_lose_their_disparity() -> None:
     assert (partner == 50).all()
 
 
+def test_a_masked_partner_comes_before_other_reasons() -> None:
+    found = made_match(np.full((40, 60), 6.0))
+    unsure = np.zeros((40, 60), bool)
+    unsure[10:20] = True
+    found = replace(
+        found,
+        disparity=np.where(unsure, np.float32(np.nan), found.disparity),
+        reason=np.where(unsure, Reason.AMBIGUOUS, Reason.OK).astype(np.uint8),
+    )
+    right = np.zeros((40, 60), bool)
+    right[:, 30] = True
+
+    masked = found.masked(None, right)
+
+    np.testing.assert_array_equal(masked.reason == Reason.MASKED, np.roll(right, 6, axis=1))  # x_left = x_right + d
+
+
+def test_the_surest_pixels_are_those_that_are_not_masked() -> None:
+    confidence = np.linspace(0.1, 0.49, 10_000, dtype=np.float32).reshape(100, 100)
+    confidence[:10] = 0.9  # a tenth of the picture is sure, and masked
+    disparity = np.where(confidence > 0.5, np.float32(6), np.float32(np.nan))
+    found = replace(
+        made_match(disparity),
+        settings=make_settings("best", max_disparity=16),
+        disparity_all=np.full((100, 100), 6, np.float32),
+        confidence=confidence,
+        reason=np.where(confidence > 0.5, Reason.OK, Reason.LEFT_RIGHT).astype(np.uint8),
+    )
+    left = np.zeros((100, 100), bool)
+    left[:10] = True
+
+    masked = found.masked(left, None)
+
+    expected = np.zeros(10_000, bool)
+    expected[-250:] = True  # 2.5 % of the picture
+    np.testing.assert_array_equal(masked.mask.ravel(), expected)
+    np.testing.assert_array_equal(np.isfinite(masked.disparity), masked.mask)
+
+
 def test_hot_pixels_that_are_masked_do_not_spoil_the_rest(plain: Match) -> None:
     left, right = shifted_pair()
     hot = np.random.default_rng(0).random(left.shape) < 0.01
@@ -102,6 +144,20 @@ def test_a_mask_that_hides_everything_or_nothing(plain: Match) -> None:
 
     np.testing.assert_array_equal(nothing.disparity, plain.disparity)
     assert (everything.reason == Reason.MASKED).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_whatever_lies_under_a_mask_gives_no_warning(kind: type) -> None:
+    left, right = shifted_pair()
+    mask = np.zeros(left.shape, bool)
+    mask[20:40, 30:60] = True
+    left = left.astype(kind)
+    # Memory that was never written may hold NaN that signals, at which conversions warn.
+    left.view(np.uint32 if kind is np.float32 else np.uint64)[mask] = 0x7FA00000 if kind is np.float32 else 0x7FF4 << 48
+
+    found = scotopic.match(np.ma.masked_array(left, mask), right, **SETTINGS)
+
+    np.testing.assert_array_equal(found.reason == Reason.MASKED, mask)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32, bool])

@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.backends import cpu_backend
 from scotopic.backends.device import is_on_gpu, to_numpy, to_tensor
 from scotopic.depth import disparity_uncertainty
 from scotopic.errors import InputError, SettingsError
@@ -27,8 +28,8 @@ from scotopic.io import (
 )
 from scotopic.io.frames import FRAMES, frame_map_files
 from scotopic.io.input_file import read_json, reading
-from scotopic.settings import JunctionMatchingSettings, Settings
-from scotopic.stages.confidence import estimate_deviation
+from scotopic.settings import EvidenceMatchingSettings, JunctionMatchingSettings, Settings
+from scotopic.stages.confidence import choose_threshold, estimate_deviation
 from scotopic.stages.consistency import Reason as Reason
 from scotopic.subpixel import nearest_pixel
 
@@ -219,12 +220,31 @@ class Match:
             width = right.shape[1]
             column = nearest_pixel(np.arange(width) - np.nan_to_num(found.disparity_all)).astype(np.intp)
             partner = np.take_along_axis(right, np.clip(column, 0, width - 1), axis=1)
-            hidden |= partner & found.mask & (column >= 0) & (column < width)
+            hidden |= partner & np.isfinite(found.disparity_all) & (column >= 0) & (column < width)
         return replace(
             found,
             disparity=np.where(hidden, np.float32(np.nan), found.disparity),
             confidence=np.where(hidden, np.float32(0), found.confidence),
             reason=np.where(hidden, np.uint8(Reason.MASKED), found.reason),
+        )._with_surest()
+
+    def _with_surest(self) -> Self:
+        """Return the match with the surest pixels that are not masked, where hardly any is sure.
+
+        Masked pixels have been matched too, and may have been the surest of the picture.
+        """
+        if not isinstance(self.settings, EvidenceMatchingSettings):
+            return self
+        least, share = self.settings.matching.min_confidence, self.settings.score.sparse_share
+        lowest = choose_threshold(cpu_backend(), self.confidence, least, share)
+        if lowest == least:
+            return self
+        has_any = ~np.isin(self.reason, (Reason.MASKED, Reason.NO_STRUCTURE))
+        kept = has_any & (self.confidence >= lowest)
+        return replace(
+            self,
+            disparity=np.where(kept, self.disparity_all, self.disparity),
+            reason=np.where(kept, np.uint8(Reason.OK), self.reason),
         )
 
     def to_numpy(self) -> Self:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -316,9 +317,7 @@ class Matcher:
         settings = self.settings
         if self.device == "cpu":
             guard_kernel_cache()
-            return cpu_backend(), lambda images, light: run_pipeline(
-                "cpu", images, settings, light=light, progress=progress
-            )
+            return cpu_backend(), partial(_match_fused, settings, progress)
         assert self.shape is not None
         settings = fit_to_memory(settings, self.shape)
         if isinstance(settings, EvidenceMatchingSettings):
@@ -408,6 +407,11 @@ class _CpuRunner:
 
     def end(self, images: list[Any]) -> Match:
         return run_pipeline("cpu", images, self._settings)
+
+
+def _match_fused(settings: Settings, progress: Progress, images: list[Any], light: list[Any]) -> Match:
+    """Match fused images on the CPU; a function of the module, so that a stream can be pickled."""
+    return run_pipeline("cpu", images, settings, light=light, progress=progress)
 
 
 def _leave_out_repeats(pairs: list[list[Any] | None], reference: int) -> None:

@@ -205,7 +205,8 @@ def _reasons(
     """Return the reasons of (a part of) a match at another threshold."""
     # With the preset best, confidence alone decides, and the reasons only say what was wrong with a pixel.
     confidence_decides = isinstance(found.settings, EvidenceMatchingSettings)
-    candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | (confidence_decides & (reason != Reason.MASKED))
+    has_any = ~np.isin(reason, (Reason.MASKED, Reason.NO_STRUCTURE))
+    candidate = np.isin(reason, (Reason.OK, Reason.AMBIGUOUS)) | (confidence_decides & has_any)
     confident = confidence >= np.float32(threshold)
     hidden = np.where(reason == Reason.OK, np.uint8(Reason.AMBIGUOUS), reason)
     return np.where(candidate, np.where(confident, np.uint8(Reason.OK), hidden), reason).astype(np.uint8)

@@ -58,9 +58,8 @@ def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
     import cv2
 
     height, width = mask.shape
-    planes = pixels.reshape(height, width, -1).astype(np.float64)
+    planes = np.where(mask[..., None], 0, pixels.reshape(height, width, -1)).astype(np.float64)
     missing = mask.copy()
-    planes[mask] = 0
     # Of the known pixels near a place: how many there are, and their sum. Each turn looks twice as far, at half the
     # size, so that large holes take no longer than small ones; at a single pixel all that are known are near.
     sums, filled, inside = np.dstack([~mask, planes]), planes.copy(), None
