@@ -1,12 +1,22 @@
 """The preview shows every panel whole, in the right colors, at any size."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
-from scotopic.preview import REASON_COLORS, as_picture, draw_junctions, draw_maps, draw_preview, reasons_in_words
+from scotopic.preview import (
+    REASON_COLORS,
+    as_picture,
+    draw_junctions,
+    draw_maps,
+    draw_preview,
+    reasons_in_words,
+    sparse_in_words,
+)
 from scotopic.result import Match, Reason
 from scotopic.settings import JunctionSettings, make_settings
 from scotopic.stages.junctions.fit import Junctions
@@ -280,3 +290,16 @@ def test_values_become_8_bits_rounded_and_clipped() -> None:
     values = np.float32([[[-0.5], [0.0], [0.5], [1.0], [1.5]]])
 
     assert as_picture(values).tolist() == [[0, 0, 128, 255, 255]]
+
+
+@pytest.mark.parametrize(("confidence", "words"), [(0.5, ""), (0.3, "a confidence of 0.30 in the mean")])
+def test_pixels_that_are_less_sure_than_asked_for_are_told(confidence: float, words: str) -> None:
+    found = make_match()
+    found = replace(
+        found,
+        settings=make_settings("best", max_disparity=32),
+        confidence=np.full(found.confidence.shape, confidence, np.float32),
+    )
+
+    assert words in sparse_in_words(found)
+    assert bool(sparse_in_words(found)) == bool(words)

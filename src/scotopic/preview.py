@@ -221,6 +221,14 @@ def _describe(image: NDArray[np.floating]) -> str:
     return f"{width} x {height} px {'gray' if channels == 1 else 'RGB'}"
 
 
+def sparse_in_words(match: Match) -> str:
+    """Return that pixels are kept which are less sure than asked for, if so; else nothing."""
+    kept = match.confidence[match.mask]
+    if not kept.size or kept.min() >= np.float32(match.settings.matching.min_confidence):
+        return ""
+    return f"; hardly any is sure, so these are the surest, with a confidence of {kept.mean():.2f} in the mean"
+
+
 def reasons_in_words(reason: NDArray[np.uint8]) -> list[str]:
     """Return why pixels have no disparity, the most frequent :class:`~scotopic.Reason` first, with its share.
 

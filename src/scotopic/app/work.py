@@ -36,6 +36,7 @@ from scotopic.preview import (
     draw_structure,
     match_colors,
     reasons_in_words,
+    sparse_in_words,
 )
 from scotopic.progress import Progress, silent
 from scotopic.result import Match, Reason
@@ -238,7 +239,7 @@ def describe_coverage(session: Session) -> str:
     """Return how much of the image has a disparity at the session's threshold, and why the rest has none."""
     shown = shown_match(session)
     rest = ", ".join(reasons_in_words(shown.reason))
-    return f"Coverage {100 * shown.coverage:.1f} %" + (f"; left out: {rest}" if rest else "")
+    return f"Coverage {100 * shown.coverage:.1f} %{sparse_in_words(shown)}" + (f"; left out: {rest}" if rest else "")
 
 
 def draw(session: Session, kind: str) -> Rgb:

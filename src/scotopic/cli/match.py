@@ -35,7 +35,7 @@ from scotopic.io import (
 from scotopic.io.disparity import submission_files
 from scotopic.io.masks import with_mask
 from scotopic.levels import find_levels, warn_of_given_levels
-from scotopic.preview import draw_preview, reasons_in_words
+from scotopic.preview import draw_preview, reasons_in_words, sparse_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
 from scotopic.settings import Settings
@@ -178,7 +178,8 @@ def describe_match(result: Match) -> str:
     """Return a match in one line: its coverage, why the other pixels have no disparity, and how long it took."""
     rest = ", ".join(reasons_in_words(result.reason))
     seconds = sum(result.timings.values())
-    return f"coverage {100 * result.coverage:.1f} % in {seconds:.1f} s" + (f"; left out: {rest}" if rest else "")
+    covered = f"coverage {100 * result.coverage:.1f} % in {seconds:.1f} s{sparse_in_words(result)}"
+    return covered + (f"; left out: {rest}" if rest else "")
 
 
 def _check_formats(formats: Sequence[str], settings: Settings) -> None:
