@@ -195,24 +195,6 @@ def test_light_that_fades_is_followed(rate: float) -> None:
     np.testing.assert_allclose([np.median(each.frames) for each in found], expected, rtol=0.03)
 
 
-@pytest.mark.parametrize("exposures", [[0.7**k for k in range(5)], [1.0, 1.0, 0.25]], ids=["fades", "drops"])
-def test_light_that_is_almost_gone_is_told_from_a_cut(exposures: list[float]) -> None:
-    pairs = [SCENE.dark(sway(k), PHOTONS * each, k) for k, each in enumerate(exposures)]
-    found = run([(each * left, each * right) for each, (left, right) in zip(exposures, pairs, strict=True)])
-
-    assert np.isfinite(found[-1].pose_covariance).all()
-    assert np.allclose(found[-1].pose[:3, 3], sway(len(pairs) - 1)[:3, 3], atol=0.08)
-    assert float(np.median(found[-1].frames)) == pytest.approx(np.square(exposures).sum(), rel=0.05)
-
-
-def test_a_cut_to_a_dark_scene_is_a_cut() -> None:
-    other = [0.25 * view for view in MovingScene(seed=7).dark(sway(2), PHOTONS / 4, 2)]
-    found = run([*frames(range(2)), (other[0], other[1])])
-
-    assert float(found[-1].frames.max()) == 1
-    assert np.isinf(found[-1].pose_covariance).any()
-
-
 def test_light_that_rises_counts_in_frames_of_the_brightest() -> None:
     exposures = [1.1 ** (k - 7) for k in range(8)]
     found = run([(each * left, each * right) for each, (left, right) in zip(exposures, frames(range(8)), strict=True)])

@@ -22,7 +22,6 @@ from scotopic.subpixel import nearest_pixel
 
 ALIKE = 5.0  #: standard deviations; a pair less like the last one than this shows another scene, or nothing
 LEAST_CONTRAST = 0.35  #: of the usual; outlines that two scenes happen to share have less
-LEAST_LIGHT = 0.12  #: of the template; contrasts below 0.1 are not told apart
 TEMPLATE_BLUR = 0.7  #: px at half size, of what is put back into a denoised template
 SAME_EXPOSURE = 0.3  #: a contrast that differs from the expected by less than this is not told from noise
 SAME_LIGHT = 0.02  #: a mean brightness that differs by less than this is not told from noise
@@ -294,16 +293,9 @@ def find_brightening(motion: Motion) -> tuple[float, float]:
 
 
 def shows_the_same(motion: Motion, usual_gain: tuple[float, float] = (1.0, 1.0)) -> bool:
-    """Whether a new pair shows the scene of the template: alike in its details, with more than a trace of contrast.
-
-    Where the light has faded there may be less contrast, as much less as the pair is darker.
-    """
-    contrasts = [gain / usual for gain, usual in zip(motion.gain, usual_gain, strict=True)]
-    if motion.likeness > ALIKE and min(contrasts) > LEAST_CONTRAST:
-        return True
-    of_light = [contrast / brighter for contrast, brighter in zip(contrasts, find_brightening(motion), strict=True)]
-    has_faded = min(contrasts) > LEAST_LIGHT and all(abs(each - 1) < SAME_EXPOSURE for each in of_light)
-    return has_faded and motion.likeness > 2 * ALIKE
+    """Whether a new pair shows the scene of the template: alike in its details, with more than a trace of contrast."""
+    contrast = min(gain / usual for gain, usual in zip(motion.gain, usual_gain, strict=True))
+    return motion.likeness > ALIKE and contrast > LEAST_CONTRAST
 
 
 def learn_from(
