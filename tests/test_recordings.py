@@ -45,3 +45,25 @@ def test_a_recording_keeps_the_tables_that_it_reads(monkeypatch: pytest.MonkeyPa
     gc.collect()
 
     assert (table() is not None) == is_recorded
+
+
+def test_what_was_not_used_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Recording:
+        def __init__(self, work: Any, arrays: Any) -> None:
+            made.append(work)
+
+        def replay(self, arrays: Any) -> str:
+            return "replayed"
+
+    monkeypatch.setattr(recordings, "_Recording", Recording)
+    kept = recordings.Recordings(2)
+
+    def run(key: str) -> str:
+        return kept.run(key, lambda _: "done", [torch.zeros(3)])
+
+    assert [run(key) for key in ("often", "often", "one", "often", "two", "often", "one")] == [
+        "done", "replayed", "done", "replayed", "done", "replayed", "done"
+    ]  # fmt: skip
+    assert len(made) == 1

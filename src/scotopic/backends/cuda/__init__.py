@@ -16,7 +16,7 @@ from scotopic.backends.cuda.evidence import CudaEvidence
 from scotopic.backends.cuda.fusion import CudaFusion
 from scotopic.backends.cuda.junctions import CudaJunctions
 from scotopic.backends.cuda.matching import CudaMatching
-from scotopic.backends.cuda.recordings import SMALL, Recordings
+from scotopic.backends.cuda.recordings import PIECES, SMALL, Recordings
 from scotopic.backends.device import interpreted, synchronize, to_tensor, torch_device
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class CudaBackend(CudaJunctions, CudaMatching, CudaEvidence, CudaFusion):
         recordings: Recordings | None = getattr(self._local, "recordings", None)
         if recordings is None and not interpreted() and arrays[-1].numel() <= SMALL:
             if not hasattr(self._local, "own"):
-                self._local.own = Recordings()  # for pairs that are matched one by one
+                self._local.own = Recordings(PIECES)
             recordings = self._local.own
         return work(*arrays) if recordings is None else recordings.run(key, work, arrays)
 

@@ -13,7 +13,8 @@ from scotopic.backends.device import synchronize
 
 T = TypeVar("T")
 
-MOST = 8  #: pieces of work that are remembered; each that was recorded holds the memory that it needs
+MOST = 8  #: pieces of work that a stream remembers; each that was recorded holds the memory that it needs
+PIECES = 3  #: that one pair consists of: all that is remembered between pairs that are matched one by one
 SMALL = 2**20  #: values of an image up to which work is recorded even outside of streams
 LARGE = 2**26  #: values from which on launching takes no time beside the work, and recordings too much memory
 
@@ -45,9 +46,10 @@ def keep_tables(most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
 
 
 class Recordings:
-    """What a stream of pairs does again and again. A piece of work is recorded when it is done for the second time."""
+    """What is done again and again, `most` pieces of work. Each is recorded when it is done for the second time."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._kept: dict[Hashable, _Recording | None] = {}
 
     def run(self, key: Hashable, work: Callable[..., T], arrays: Sequence[Tensor]) -> T:
@@ -56,7 +58,7 @@ class Recordings:
             return work(*arrays)
         key = key, tuple(array.shape for array in arrays)
         if key not in self._kept:  # as usual the first time, which compiles kernels and makes tables
-            while len(self._kept) >= MOST:  # the one that was not used for longest
+            while len(self._kept) >= self._most:  # the one that was not used for longest
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = None
             return work(*arrays)
