@@ -230,6 +230,11 @@ class Backend(Protocol[Array]):
         The neighbors are those of a square in the order of reading, its middle left out; edges are repeated.
         """
 
+    def color_volume(
+        self, left: Array, right: Array, disparities: range, scale: float, window: float, progress: Share
+    ) -> Array:
+        """Return ``e / (e + scale^2)`` of the mean squared differences ``e`` of two images, blurred, ``(D, H, W)``."""
+
     def add_enlarged(
         self, volume: Array, disparities: range, coarse: Array, coarse_disparities: range, factor: int, weight: float
     ) -> None:

@@ -18,6 +18,7 @@ from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
+from scotopic.stages.color_costs import add_color_volume, choose_color_scale
 from scotopic.stages.confidence import (
     UNSEEN,
     ConfidenceCalibration,
@@ -30,6 +31,7 @@ from scotopic.stages.confidence import (
 )
 from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
+from scotopic.stages.equalization import equalize_views
 from scotopic.stages.evidence_volume import build_volume, weigh_by_light
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
@@ -153,43 +155,70 @@ class Evidence(Generic[Array]):
 def gather_evidence(
     backend: Backend[Array], pair: Pair[Array], snr: SnrEstimate, settings: EvidenceMatchingSettings, report: Share
 ) -> Evidence[Array]:
-    """Return coarse evidence in the dark; fine evidence with a share of the coarse in better light."""
+    """Return coarse evidence in the dark, fine evidence with a share of the coarse in better light, then fine alone."""
     sizes = choose_sizes(pair.left.shape[:2], snr, settings)
-    half, small = shrink_pair(backend, pair, settings, sizes.coarse)
-    half = detect_correlated_noise(backend, half, small)
-    if not snr.has_clear_pixels:
-        half = denoise_color_maps(backend, half, small.denoising, small.channels)
-    small = relax_for_snr(small, measure_snr(backend, half, small))
-    channels = build_channels(backend, half, small)
-    volumes = 1 if sizes.fine is None else 2
-    done = partial(_report_part, report, 0, volumes)
-    volume = build_volume(backend, channels, small.matching.disparities, done)
     if sizes.fine is None:
-        same = uniform_penalties(backend, half.left, small.matching.p2)
-        return Evidence(volume, (half.left_colors, half.right_colors), (same, same), small, sizes.coarse)
+        return gather_coarse(backend, pair, snr, settings, sizes.coarse, report)
+    if snr.has_clear_pixels:
+        return gather_fine(backend, pair, snr, settings, sizes.fine, report)
+    coarse = gather_coarse(backend, pair, snr, settings, sizes.coarse, partial(_report_part, report, 0))
+    evidence = gather_fine(backend, pair, snr, settings, sizes.fine, partial(_report_part, report, 1))
+    weight = 1 / (1 + settings.fine.coarse_decay * snr.band_snr)
+    disparities, coarse_disparities = (each.settings.matching.disparities for each in (evidence, coarse))
+    ratio = coarse.factor // evidence.factor
+    add_coarse_volume(backend, evidence.volume, disparities, coarse.volume, coarse_disparities, ratio, weight)
+    return evidence
 
-    coarse, coarse_disparities = volume, small.matching.disparities
-    del channels, half
-    pair, small = shrink_pair(backend, pair, adapt_to_fine(settings), sizes.fine)
+
+def gather_coarse(
+    backend: Backend[Array],
+    pair: Pair[Array],
+    snr: SnrEstimate,
+    settings: EvidenceMatchingSettings,
+    factor: int,
+    report: Share,
+) -> Evidence[Array]:
+    """Return the evidence of structure that survives noise, with ``factor x factor`` pixels averaged."""
+    pair, settings = shrink_pair(backend, pair, settings, factor)
+    pair = detect_correlated_noise(backend, pair, settings)
+    if not snr.has_clear_pixels:
+        pair = denoise_color_maps(backend, pair, settings.denoising, settings.channels)
+    settings = relax_for_snr(settings, measure_snr(backend, pair, settings))
+    volume = build_volume(backend, build_channels(backend, pair, settings), settings.matching.disparities, report)
+    same = uniform_penalties(backend, pair.left, settings.matching.p2)
+    return Evidence(volume, (pair.left_colors, pair.right_colors), (same, same), settings, factor)
+
+
+def gather_fine(
+    backend: Backend[Array],
+    pair: Pair[Array],
+    snr: SnrEstimate,
+    settings: EvidenceMatchingSettings,
+    factor: int,
+    report: Share,
+) -> Evidence[Array]:
+    """Return the evidence of single pixels: of clear images their census, else census and colors, denoised."""
+    pair, settings = shrink_pair(backend, pair, adapt_to_fine(settings, snr), factor)
+    fine, disparities = settings.fine, settings.matching.disparities
     views = pair.left, pair.right
     if not snr.has_clear_pixels:
         if snr.has_correlated_noise:
-            pair = detect_correlated_noise(backend, pair, adapt_to_quietest(small))
-        denoising = replace(small.denoising, group_share=1.0, group_reach=small.fine.fine_group_reach)
-        pair = denoise_color_maps(backend, pair, denoising, small.channels)
+            pair = detect_correlated_noise(backend, pair, adapt_to_quietest(settings))
+        denoising = replace(settings.denoising, group_share=1.0, group_reach=fine.fine_group_reach)
+        pair = denoise_color_maps(backend, pair, denoising, settings.channels)
         views = pair.left_colors, pair.right_colors
-    fine, sigma = small.fine, pair.variance**0.5
-    disparities, scale = small.matching.disparities, choose_census_scale(pair.variance, fine)
-    done = partial(_report_part, report, 1, volumes)
-    volume = build_fine_volume(backend, views, scale, disparities, fine, done)
-    weight, ratio = 1 / (1 + fine.coarse_decay * snr.band_snr), sizes.coarse // sizes.fine
-    add_coarse_volume(backend, volume, disparities, coarse, coarse_disparities, ratio, weight)
-    contrast = max(fine.edge_contrast, fine.edge_noise * sigma)
+    compared = equalize_views(backend, *views)
+    scale = choose_census_scale(pair.variance, fine)
     if snr.has_clear_pixels:
-        small = replace(small, matching=replace(small.matching, p2=fine.fine_p2))
-    p1, p2 = small.matching.p1, small.matching.p2
+        volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
+    else:
+        volume = build_fine_volume(backend, compared, scale, disparities, fine, partial(_report_part, report, 0))
+        scale, report = choose_color_scale(pair.variance, fine), partial(_report_part, report, 1)
+        add_color_volume(backend, volume, compared, scale, disparities, fine, report)
+    contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
+    p1, p2 = settings.matching.p1, settings.matching.p2
     left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)
-    return Evidence(volume, views, (left, right), small, sizes.fine)
+    return Evidence(volume, views, (left, right), settings, factor)
 
 
 def follow_surfaces(
@@ -264,5 +293,6 @@ def describe_views(
     return [field.color_map for field in fields], [field.boundary_map for field in fields]
 
 
-def _report_part(report: Share, part: int, parts: int, share: float) -> None:
-    report((part + share) / parts)
+def _report_part(report: Share, part: int, share: float) -> None:
+    """Report a share of the first or the second half of a stage."""
+    report((part + share) / 2)

@@ -84,6 +84,31 @@ class CpuEvidence(CpuImages):
         share_out(fill, len(volume), progress=progress)
         return volume
 
+    def color_volume(
+        self,
+        left: np.ndarray,
+        right: np.ndarray,
+        disparities: range,
+        scale: float,
+        window: float,
+        progress: Share,
+    ) -> np.ndarray:
+        here, there = (np.ascontiguousarray(np.moveaxis(each, -1, 0)) for each in (left, right))
+        channels, height, width = here.shape
+        volume, columns = np.empty((len(disparities), height, width), np.float32), np.arange(width)
+
+        def fill(first: int, stop: int) -> None:
+            for k in range(first, stop):
+                partner = there[..., np.clip(columns - disparities[k], 0, width - 1)]
+                partner -= here
+                partner *= partner
+                energy = partner.sum(axis=0)
+                energy *= np.float32(1 / channels)
+                volume[k] = self.blur(energy / (energy + np.float32(scale**2)), window)
+
+        share_out(fill, len(volume), progress=progress)
+        return volume
+
     def census(self, gray: np.ndarray, radius: int, scale: float, steps: int) -> np.ndarray:
         height, width = gray.shape
         padded, reach = np.pad(gray, radius, mode="edge"), range(2 * radius + 1)

@@ -18,6 +18,7 @@ from scotopic.settings import PlaneSettings
 
 _BLOCK = 128
 _TILE = 32  #: pixels and candidates that are turned round at a time
+_PARTS = 4  #: in which a volume is blurred beside another
 
 
 class CudaEvidence(CudaImages):
@@ -76,6 +77,21 @@ class CudaEvidence(CudaImages):
             left.contiguous(), right.contiguous(), volume, features, height, width, disparities[0], BLOCK=block
         )
         blur_planes(volume, window)
+        progress(1.0)
+        return volume
+
+    def color_volume(
+        self, left: Tensor, right: Tensor, disparities: range, scale: float, window: float, progress: Share
+    ) -> Tensor:
+        height, width, channels = left.shape
+        volume = torch.empty((len(disparities), height, width), dtype=torch.float32, device=left.device)
+        block = block_for(height * width)
+        kernels.color_costs[(triton.cdiv(height * width, block), len(disparities))](
+            left.contiguous(), right.contiguous(), volume, height, width, disparities[0], scale**2, CHANNELS=channels,
+            BLOCK=block,
+        )  # fmt: skip
+        for planes in volume.chunk(_PARTS):  # of each of which there is a copy meanwhile
+            blur_planes(planes, window)
         progress(1.0)
         return volume
 

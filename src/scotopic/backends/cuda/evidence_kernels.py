@@ -76,6 +76,26 @@ def census_costs(left, right, volume, features, height, width, first, BLOCK: tl.
     tl.store(volume + k * area + i, total.to(tl.float32) / features, mask=inside)
 
 
+@triton.jit(do_not_specialize=["height", "width", "first"])
+def color_costs(
+    left, right, volume, height, width, first, square, CHANNELS: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """``e / (e + square)`` of the mean squared differences ``e`` of ``left(y, x)`` and ``right(y, x - first - k)``."""
+    k = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y, x = i // width, i % width
+    inside = y < height
+    partner = y * width + tl.minimum(tl.maximum(x - first - k, 0), width - 1)
+    energy = tl.zeros((BLOCK,), tl.float32)
+    for c in tl.static_range(CHANNELS):
+        own = tl.load(left + i * CHANNELS + c, mask=inside, other=0.0)
+        off = own - tl.load(right + partner * CHANNELS + c, mask=inside, other=0.0)
+        energy += off * off
+    energy = energy * (1.0 / CHANNELS)
+    area = height.to(tl.int64) * width
+    tl.store(volume + k * area + i, energy / (energy + square), mask=inside)
+
+
 @triton.jit(do_not_specialize=["height", "width"])
 def fit_planes(
     disparity, weights, present, out, height, width, shape, sharpness, ridge, REACH: tl.constexpr, STEP: tl.constexpr,

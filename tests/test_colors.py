@@ -1,0 +1,131 @@
+"""Colors as evidence, and views of unequal light: each part against its definition on each device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from devices import DEVICES, on_devices, sized
+from kernel_calls import Calls, on
+from rooms import room
+
+import scotopic
+from scotopic.progress import unheard
+from scotopic.settings import FineSettings
+from scotopic.stages.color_costs import add_color_volume, choose_color_scale, reference_color_volume
+from scotopic.stages.equalization import REACH, compare_light, equalize_views, fit_deciles
+
+random = np.random.default_rng
+
+
+@pytest.fixture(params=DEVICES)
+def there(request: pytest.FixtureRequest) -> Calls:
+    """Each device."""
+    return on(request.param)
+
+
+class TestColorVolume:
+    @on_devices(
+        "channels, disparities",
+        [(channels, each) for channels in (1, 3) for each in (range(5), range(-6, 3), range(28, 36), range(-36, -28))],
+        [(1, range(-2, 2)), (3, range(10, 15))],
+    )
+    def test_it_is_the_definition(self, device: str, channels: int, disparities: range) -> None:
+        left, right = random(0).random((2, *sized(device, (12, 31), (5, 13)), channels), np.float32)
+
+        found = on(device).color_volume(left, right, disparities, 0.2, 1.5, unheard)
+
+        expected = reference_color_volume(left.astype(float), right.astype(float), 0.2, disparities, 1.5)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+        assert found.dtype == np.float32
+
+    def test_costs_are_bounded_and_a_difference_of_the_scale_costs_a_half(self, there: Calls) -> None:
+        left = np.zeros((6, 9, 3), np.float32)
+
+        costs = [there.color_volume(left, left + off, range(1), 0.1, 1.0, unheard) for off in (0.0, 0.1, 1e4)]
+
+        for found, expected in zip(costs, (0.0, 0.5, 1.0), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    def test_it_is_added_in_units_of_its_spread(self, there: Calls) -> None:
+        images = list(random(1).random((2, *sized(there.device, (16, 24), (6, 12)), 3), np.float32))
+        shape = (4, *images[0].shape[:2])
+
+        def add(backend, left, right):  # type: ignore[no-untyped-def]
+            volume = backend.asarray(np.full(shape, 7, np.float32))
+            add_color_volume(backend, volume, (left, right), 0.3, range(4), FineSettings(color_share=3.0))
+            return volume
+
+        added = there.run(add, *images) - 7
+
+        assert added.std(axis=0).mean() == pytest.approx(3, rel=1e-3)
+
+    def test_the_scale_follows_the_noise(self) -> None:
+        settings = FineSettings(color_contrast=0.01, color_noise=0.5)
+
+        assert choose_color_scale(0.0, settings) == 0.01
+        assert choose_color_scale(0.2**2, settings) == pytest.approx(0.1)
+
+
+class TestUnequalLight:
+    def views(self) -> tuple[np.ndarray, np.ndarray]:
+        scene = room()
+        return scene.left, scene.right
+
+    def test_the_fit_finds_gain_and_offset(self) -> None:
+        left = np.linspace(0.1, 0.9, 10)
+
+        gain, offset, misfit = fit_deciles(left, (left - 0.2) / 1.5)
+
+        assert (gain, offset) == pytest.approx((1.5, 0.2))
+        assert misfit == pytest.approx(0, abs=1e-12)
+
+    @pytest.mark.parametrize("value", [0.0, 0.4])
+    def test_views_of_one_color_differ_by_an_offset(self, there: Calls, value: float) -> None:
+        left = np.full((24, 32, 1), 0.5, np.float32)
+
+        light = there.run(compare_light, left, np.full_like(left, value))
+
+        assert light.gains == pytest.approx([1.0])
+        assert light.offsets == pytest.approx([0.5 - value], abs=1e-6)
+        assert not light.is_regional
+
+    def test_another_exposure_of_each_color_is_undone(self, there: Calls) -> None:
+        left, right = self.views()
+        gains, offsets = np.array([0.5, 0.7, 0.9], np.float32), np.array([0.1, 0.0, -0.05], np.float32)
+
+        plain = there.run(compare_light, left, right)
+        changed = there.run(compare_light, left, right * gains + offsets)
+        _, undone = there.run(equalize_views, left, right * gains + offsets)
+
+        # What the views of equal light differ by, because each sees something that the other does not, stays.
+        np.testing.assert_allclose(changed.gains, plain.gains / gains, rtol=1e-3)
+        assert not changed.is_regional
+        np.testing.assert_allclose(undone, right * plain.gains + plain.offsets, atol=2e-3)
+
+    def test_light_from_another_side_is_noticed_and_removed(self, there: Calls) -> None:
+        left, right = self.views()
+        columns = np.linspace(0, 1, right.shape[1], dtype=np.float32)[:, None]
+        lamp = np.exp(-(((columns - 0.8) / 0.15) ** 2))  # a third of the picture is three times as bright
+
+        light = there.run(compare_light, left, right * (1 / 3 + lamp))
+        found = there.run(equalize_views, left, right * (1 / 3 + lamp))
+
+        assert not there.run(compare_light, left, right).is_regional
+        assert light.is_regional
+        for each in found:  # nothing is left that is wide
+            assert np.abs(there.blur(each, 4 * REACH)).max() < 0.3 * np.abs(each).max()
+
+    def test_a_pair_of_unequal_exposure_is_matched_like_an_equal_one(self) -> None:
+        """In the light of 32 frames, where colors count."""
+        scene, frames = room(), [(2.0, 2.0, seed) for seed in range(32)]
+        pairs = [scotopic.simulate_pair(scene.left, scene.right, *frame) for frame in frames]
+        left, right = (np.mean(each, axis=0, dtype=np.float32) for each in zip(*pairs, strict=True))
+        few = {"max_disparity": 48, "refine_steps": 2, "check": False}
+
+        plain, changed = (
+            scotopic.match(left, each, device="cpu", **few) for each in (right, np.float32(0.6) * right + 0.1)
+        )
+
+        wrong = [np.abs(each.disparity_all - scene.disparity_left)[scene.visible_left] > 1 for each in (plain, changed)]
+        assert wrong[0].mean() < 0.5
+        assert wrong[1].mean() < 1.1 * wrong[0].mean() + 0.01
