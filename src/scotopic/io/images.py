@@ -30,6 +30,7 @@ from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
 _MOST_PAGES = 65536  # of a TIFF file
+_PACKED_BITS = (10, 12, 14)  # of the values in a TIFF file that OpenCV spreads to 16
 #: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
 RAW_SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
@@ -176,6 +177,8 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
 def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str) -> NDArray[Any]:
     """Return page `number` of a file, decoded by OpenCV, with what it does only for 8 bits: 0 is always black.
 
+    Values of 10, 12 and 14 bits are as stored: OpenCV multiplies them, so that they fill 16.
+
     Raises :class:`InputError` if the colors are one after the other, which OpenCV decodes wrongly if not of 8 bits.
     """
     if size.has_planes and page.dtype != np.uint8:
@@ -188,7 +191,11 @@ def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str
         if found is None:
             raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
         return np.asarray(found ^ np.array([size.min_is_white * np.iinfo(found.dtype).max, 0], found.dtype))
-    return np.asarray(~page) if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
+    if page.dtype != np.uint16:
+        return page
+    bits = size.bits if size.bits in _PACKED_BITS else 16
+    stored = page >> (16 - bits)
+    return np.asarray(2**bits - 1 - stored) if size.min_is_white and page.ndim == 2 else stored
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
