@@ -349,11 +349,10 @@ def _check_values(array: NDArray[np.floating], title: str) -> None:
 def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function of OpenCV returns, or None if it raises.
 
-    The messages of OpenCV, and of the FFmpeg in it, are kept off the terminal: our error says what is wrong.
+    The messages of OpenCV are kept off the terminal: our error says what is wrong.
     """
     import cv2
 
-    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read once, when the first video is opened
     logging: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 4.10 has the two functions at its top
     level = logging.getLogLevel()
     logging.setLogLevel(0)  # silent
