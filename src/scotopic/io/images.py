@@ -23,6 +23,7 @@ from scotopic.io.headers import (
     png_chunks,
 )
 from scotopic.io.input_file import check_memory, open_input, read_input_file
+from scotopic.io.jpeg import has_damaged_codes
 from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
 from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
@@ -368,7 +369,7 @@ def _is_damaged(data: bytes, pages: int) -> bool:
     """Return whether a PNG or JPEG has no pixels or ends before its end mark: some decoders then fill up with gray.
 
     A PNG with a wrong checksum counts too: OpenCV would refuse it, but not before libpng has written to the terminal.
-    So does a TIFF, of which it would return what it could decode.
+    So do a TIFF and a JPEG with damage inside, of which it would return what it could decode.
     """
     if data.startswith(PNG_SIGNATURE):
         kinds, view = set(), memoryview(data)
@@ -381,5 +382,5 @@ def _is_damaged(data: bytes, pages: int) -> bool:
             kinds.add(kind)
         return not {b"IDAT", b"IEND"} <= kinds
     if data.startswith(b"\xff\xd8\xff"):
-        return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
+        return not any(marker == 0xD9 for marker, _ in jpeg_segments(data)) or has_damaged_codes(data)
     return data[:4] in TIFF_SIGNATURES and is_damaged(data, pages)

@@ -2,7 +2,8 @@
 
 Of a damaged page of 8 bits OpenCV returns what it could decode. Deflated parts have a checksum. Those packed by LZW or
 PackBits have none, but a change inside them mostly changes how many bytes they become, which is known; a change that
-does not, as one of a value in a file without compression, cannot be noticed. Nor can one inside a JPEG.
+does not, as one of a value in a file without compression, cannot be noticed. :mod:`scotopic.io.jpeg` looks at those
+that are JPEG data.
 """
 
 import io
@@ -15,7 +16,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-_NONE, _LZW, _PACKED = 1, 5, 32773  # compression of a page
+from scotopic.io.jpeg import has_damaged_codes
+
+_NONE, _LZW, _JPEG, _PACKED = 1, 5, 7, 32773  # compression of a page
 _DEFLATED = (8, 32946)
 _UNMIXED = (0, 1, 2, 3)  # photometric interpretation: gray, RGB or a palette, of a value for each pixel
 _INFLATED_AT_ONCE = 2**20  # bytes
@@ -71,6 +74,10 @@ def is_damaged(data: bytes, pages: int) -> bool:
             parts = enumerate(zip(page.dataoffsets, page.databytecounts, strict=False))
             if page.compression in _DEFLATED and page.bitspersample == 8:  # OpenCV refuses others
                 if any(_has_wrong_checksum(data[start : start + length]) for _, (start, length) in parts):
+                    return True
+            elif page.compression == _JPEG:
+                tables = page.jpegtables or b""
+                if any(has_damaged_codes(data[start : start + length], tables) for _, (start, length) in parts):
                     return True
             elif page.compression in (_LZW, _PACKED) and page.photometric in _UNMIXED and page.fillorder == 1:
                 unpacked: Callable[[bytes], int] = _length_of_lzw if page.compression == _LZW else _length_of_packbits
