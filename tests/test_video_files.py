@@ -191,7 +191,7 @@ def write_lossless(path: Path, frames: Any, form: str) -> None:
         container.mux(stream.encode())
 
 
-@pytest.mark.parametrize(("codec", "suffix"), [("mp4v", ".mp4"), ("mp4v", ".avi")])
+@pytest.mark.parametrize(("codec", "suffix"), [("mp4v", ".mp4"), ("mp4v", ".avi"), ("MJPG", ".avi")])
 def test_no_frame_is_given_of_which_the_decoder_had_to_invent_a_part(tmp_path: Path, codec: str, suffix: str) -> None:
     random = np.random.default_rng(0)
     whole, damaged = tmp_path / f"whole{suffix}", tmp_path / f"damaged{suffix}"

@@ -16,6 +16,7 @@ from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.images import check_pixels
 from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size
+from scotopic.io.jpeg import has_damaged_codes
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
 
@@ -52,7 +53,8 @@ class VideoFile:
             )
         self._container = container
         stream = container.streams.video[0]
-        stream.thread_type = "AUTO"
+        self._is_jpeg = stream.codec_context.name == "mjpeg"
+        stream.thread_type = "SLICE" if self._is_jpeg else "AUTO"  # of JPEG a packet is a frame, at once
         try:
             width, height = (max(int(side or 0), 0) for side in (stream.width, stream.height))
             check_pixels(self.title, width, height, max_pixels)
@@ -93,13 +95,13 @@ class VideoFile:
     def _decode(self, start: int) -> Iterator[NDArray[Any]]:
         import av
 
-        frames = self._container.decode(video=0)
+        frames = self._frames()
         for number in itertools.count():
             cause = None
             try:
-                frame = next(frames, None)
-                pixels = _values(frame) if frame is not None and number >= start else None
-                is_whole = frame is not None and not (number >= start and frame.is_corrupt)
+                frame, is_whole = next(frames, (None, False))
+                is_whole = is_whole or (frame is not None and number < start)
+                pixels = _values(frame) if is_whole and number >= start else None
             except (av.FFmpegError, OSError, ValueError) as error:
                 frame, pixels, is_whole, cause = None, None, False, error
             if frame is None and cause is None and number >= (1 if self.total is None else self.total - self.slack):
@@ -110,6 +112,26 @@ class VideoFile:
                 raise self._broken(number, start) from cause
             if pixels is not None:
                 yield pixels
+
+    def _frames(self) -> Iterator[tuple[Any, bool]]:
+        """Yield the frames as FFmpeg decodes them, and whether nothing of them was invented, as far as can be known.
+
+        Of a file that is cut short only the last one can be damaged, which :meth:`read` knows.
+        """
+        import av
+
+        is_first = True
+        for packet in self._container.demux(video=0):
+            is_whole = self._is_cut or not (self._is_jpeg and packet.size and has_damaged_codes(bytes(packet)))
+            try:
+                decoded = packet.decode()
+            except av.FFmpegError:
+                if is_first:  # a recording may begin between two frames that stand by themselves
+                    continue
+                raise
+            for frame in decoded:
+                is_first = False
+                yield frame, is_whole and (self._is_cut or not frame.is_corrupt)
 
     def _broken(self, number: int, start: int) -> InputError:
         fewer = f", or pass count={number - start} to take the frames before it" if number > start else ""
