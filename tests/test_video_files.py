@@ -213,6 +213,27 @@ def test_no_frame_is_given_of_which_the_decoder_had_to_invent_a_part(tmp_path: P
             np.testing.assert_array_equal(frame, true)
 
 
+def test_a_frame_may_not_be_larger_than_allowed_whatever_the_file_announces(tmp_path: Path) -> None:
+    def packet(width: int, height: int) -> Any:
+        encoder: Any = av.CodecContext.create("mjpeg", "w")
+        encoder.width, encoder.height, encoder.pix_fmt, encoder.time_base = width, height, "yuvj420p", Fraction(1, 10)
+        (found,) = encoder.encode(av.VideoFrame(width, height, "yuvj420p"))
+        return found
+
+    with av.open(str(tmp_path / "grows.avi"), "w") as container:
+        stream: Any = container.add_stream("mjpeg", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuvj420p"
+        for number, size in enumerate([(64, 48), (640, 480)]):
+            each = packet(*size)
+            each.stream, each.pts, each.dts = stream, number, number
+            container.mux(each)
+
+    frames = VideoFile(tmp_path / "grows.avi", max_pixels=64 * 48).read(0)
+    assert next(frames).shape == (48, 64, 3)
+    with pytest.raises(InputError, match=r"0\.3072 megapixels"):
+        next(frames)
+
+
 def box(kind: bytes, content: bytes) -> bytes:
     return (8 + len(content)).to_bytes(4, "big") + kind + content
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
 from scotopic.io.images import check_pixels
-from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size
+from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size, reading
 from scotopic.io.jpeg import has_damaged_codes
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
@@ -51,14 +51,12 @@ class VideoFile:
                 f"{self.title} ({size} bytes) is not a video that FFmpeg can decode, or is cut short. Check that it "
                 "plays, fetch it again, or convert it."
             )
-        self._container = container
+        self._container, self._max_pixels = container, max_pixels
         stream = container.streams.video[0]
         self._is_jpeg = stream.codec_context.name == "mjpeg"
         stream.thread_type = "SLICE" if self._is_jpeg else "AUTO"  # of JPEG a packet is a frame, at once
         try:
-            width, height = (max(int(side or 0), 0) for side in (stream.width, stream.height))
-            check_pixels(self.title, width, height, max_pixels)
-            check_memory(self.title, f"frames of {width} x {height} px", 12 * width * height)
+            self._check_size(*(max(int(side or 0), 0) for side in (stream.width, stream.height)))
             with open_input(path) as file:
                 head = file.read(12)
             self._is_cut = is_cut_short(path)
@@ -100,17 +98,19 @@ class VideoFile:
             cause = None
             try:
                 frame, is_whole = next(frames, (None, False))
-                is_whole = is_whole or (frame is not None and number < start)
-                pixels = _values(frame) if is_whole and number >= start else None
             except (av.FFmpegError, OSError, ValueError) as error:
-                frame, pixels, is_whole, cause = None, None, False, error
+                frame, is_whole, cause = None, False, error
+            is_whole = is_whole or (frame is not None and number < start)
             if frame is None and cause is None and number >= (1 if self.total is None else self.total - self.slack):
                 return
             if not is_whole:
                 if self._is_cut:
                     return
                 raise self._broken(number, start) from cause
-            if pixels is not None:
+            if number >= start:
+                self._check_size(frame.width, frame.height)  # which may be another than the file announces
+                with reading(self.path, "a video", "Convert it to another format."):
+                    pixels = _values(frame)
                 yield pixels
 
     def _frames(self) -> Iterator[tuple[Any, bool]]:
@@ -132,6 +132,10 @@ class VideoFile:
             for frame in decoded:
                 is_first = False
                 yield frame, is_whole and (self._is_cut or not frame.is_corrupt)
+
+    def _check_size(self, width: int, height: int) -> None:
+        check_pixels(self.title, width, height, self._max_pixels)
+        check_memory(self.title, f"frames of {width} x {height} px", 12 * width * height)
 
     def _broken(self, number: int, start: int) -> InputError:
         fewer = f", or pass count={number - start} to take the frames before it" if number > start else ""
