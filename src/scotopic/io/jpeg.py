@@ -133,7 +133,8 @@ def _walk(*arguments: Any) -> bool:
 def _compiled() -> Any:
     from numba import njit
 
-    return njit(cache=True, nogil=True, no_cfunc_wrapper=True)(is_scan_whole)
+    how: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+    return njit(**how)(is_scan_whole)
 
 
 def is_scan_whole(

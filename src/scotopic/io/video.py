@@ -103,7 +103,7 @@ class VideoFile:
             is_whole = is_whole or (frame is not None and number < start)
             if frame is None and cause is None and number >= (1 if self.total is None else self.total - self.slack):
                 return
-            if not is_whole:
+            if frame is None or not is_whole:
                 if self._is_cut:
                     return
                 raise self._broken(number, start) from cause
