@@ -213,6 +213,30 @@ def test_no_frame_is_given_of_which_the_decoder_had_to_invent_a_part(tmp_path: P
             np.testing.assert_array_equal(frame, true)
 
 
+def test_a_clip_that_was_cut_without_encoding_it_again_is_whole(tmp_path: Path) -> None:
+    levels = [10 * number for number in range(20)]
+    write_video(tmp_path / "whole.mp4", [np.full((48, 64, 3), level, np.uint8) for level in levels], "mp4v", 25.0)
+    # What lies before time 0 is not shown: the file begins with frame 5, and still holds those before it.
+    options = {"avoid_negative_ts": "disabled", "use_editlist": "1"}
+    with (
+        av.open(str(tmp_path / "whole.mp4")) as whole,
+        av.open(str(tmp_path / "cut.mp4"), "w", options=options) as container,
+    ):
+        source = whole.streams.video[0]
+        stream: Any = container.add_stream_from_template(source)
+        assert source.time_base is not None
+        frame = int(1 / 25 / source.time_base)
+        for packet in whole.demux(source):
+            if packet.dts is not None and packet.pts is not None:
+                packet.pts, packet.dts, packet.stream = packet.pts - 5 * frame, packet.dts - 5 * frame, stream
+                container.mux(packet)
+
+    video = VideoFile(tmp_path / "cut.mp4")
+    found = [float(each.mean()) for each in video.read(0)]
+    assert video.total == len(found) == 15
+    assert found == pytest.approx(levels[5:], abs=4)
+
+
 def test_a_frame_may_not_be_larger_than_allowed_whatever_the_file_announces(tmp_path: Path) -> None:
     def packet(width: int, height: int) -> Any:
         encoder: Any = av.CodecContext.create("mjpeg", "w")

@@ -65,9 +65,13 @@ class VideoFile:
             raise
         rate = float(stream.average_rate or stream.guessed_rate or 0)
         self.fps = rate if 0 < rate < 10_000 else None
-        self.total = _announced_frames(container, stream, rate)
-        counts_its_frames = head[4:8] == b"ftyp" or _is_avi(head)  # MP4, MOV and AVI do
-        self.slack = 0 if self.total is None or counts_its_frames else max(1, self.total // 100)
+        by_duration = _frames_by_duration(container, stream, rate)
+        self.total = int(stream.frames) if 0 < stream.frames < 2**31 else by_duration
+        is_exact = stream.frames > 0 and (head[4:8] == b"ftyp" or _is_avi(head))  # MP4, MOV and AVI count their frames
+        if head[4:8] == b"ftyp" and by_duration is not None and by_duration < stream.frames:
+            # A part was cut off without encoding the rest again: by a mark where to begin, the edit list.
+            self.total, is_exact = by_duration, False
+        self.slack = 0 if self.total is None or is_exact else max(1, self.total // 100)
 
     def read(self, start: int) -> Iterator[NDArray[Any]]:
         """Yield the frames from number ``start`` on. Those before are decoded too: seeking is not exact.
@@ -164,10 +168,8 @@ def _open_container(path: Path) -> Any:
     return None
 
 
-def _announced_frames(container: Any, stream: Any, rate: float) -> int | None:
-    """Return how many frames a file announces, or has by its duration; ``None`` if it says neither."""
-    if stream.frames > 0:
-        return int(stream.frames) if stream.frames < 2**31 else None
+def _frames_by_duration(container: Any, stream: Any, rate: float) -> int | None:
+    """Return how many frames a file shows, by its duration; ``None`` if it does not say."""
     seconds = 0.0
     if stream.duration is not None and stream.time_base is not None:
         seconds = float(stream.duration * stream.time_base)
