@@ -97,21 +97,25 @@ def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: ty
 
 @pytest.mark.parametrize("layout", [{"rowsperstrip": 16}, {"tile": (16, 16)}])
 @pytest.mark.parametrize("pages", [1, 3])
-def test_a_tiff_whose_checksums_are_wrong_is_refused(tmp_path: Path, pages: int, layout: dict[str, Any]) -> None:
-    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48), np.uint8)
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
+def test_a_tiff_whose_checksums_are_wrong_is_refused(
+    tmp_path: Path, kind: type, pages: int, layout: dict[str, Any]
+) -> None:
+    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48)).astype(kind)
     path = tmp_path / "damaged.tif"
     tifffile.imwrite(path, stack, photometric="minisblack", compression="zlib", **layout)
     np.testing.assert_array_equal([*read_pages(path)], stack)
     with tifffile.TiffFile(path) as file:
         middle = file.pages[-1].dataoffsets[1] + file.pages[-1].databytecounts[1] // 2
-    data = bytearray(path.read_bytes())
-    data[middle] ^= 0x55
-    path.write_bytes(data)
+    whole = path.read_bytes()
+    flipped = [whole[:middle] + bytes([whole[middle] ^ 1 << bit]) + whole[middle + 1 :] for bit in range(8)]
+    for changed in (*flipped, whole[: middle - 4] + bytes(8) + whole[middle + 4 :]):
+        path.write_bytes(changed)
 
-    with pytest.raises(InputError, match=r"damaged|cut short"):
-        list(read_pages(path))
-    with pytest.raises(InputError, match="no readable image"):
-        decode_pages(path, several=True)
+        with pytest.raises(InputError, match=r"damaged|cut short"):
+            list(read_pages(path))
+        with pytest.raises(InputError, match="no readable image"):
+            decode_pages(path, several=True)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
