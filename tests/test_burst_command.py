@@ -48,6 +48,17 @@ def test_it_writes_what_match_writes_and_frames_and_poses(answered: tuple[Path, 
     assert {*report_of(folder)["files"]} == {path.name for path in folder.iterdir()}  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("command", ["burst", "video"])
+def test_results_never_come_among_the_frames(source: Path, command: str) -> None:
+    views = source / "left", source / "right"
+    before = sorted(path.name for path in source.rglob("*"))
+    for out in (*views, source / "left" / ".." / "right"):
+        result = command_line.run(command, *views, "-o", out, *OPTIONS, "--overwrite")
+
+        assert "is an input" in command_line.error_line(result)
+    assert sorted(path.name for path in source.rglob("*")) == before
+
+
 def test_the_answer_is_that_of_match_burst(answered: tuple[Path, str]) -> None:
     folder, _ = answered
     left, right = zip(*noisy_frames(COUNT), strict=True)

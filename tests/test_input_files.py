@@ -131,11 +131,12 @@ OPENING = {"open", "read_text", "read_bytes", "load", "fromfile", "imread", "imr
 ALLOWED = {
     "io/input_file.py": {"open"},
     "io/atomic.py": {"open"},  # outputs
+    "io/mapped.py": {"fromfile"},  # from an open file
     "io/npz.py": {"load", "open"},  # of an open file; a member of it; an output
     "io/pfm.py": {"fromfile", "open"},  # from an open file; an output
     "io/ply.py": {"open"},  # an output
     "io/tiff.py": {"TiffFile"},  # of an open file
-    "io/video.py": {"open"},  # an output, and what was written of it
+    "io/video.py": {"open"},  # a video that was checked, an output, and what was written of it
     "io/replacement.py": {"open"},  # a lock, and outputs
     "io/bags.py": {"open"},  # a reader of rosbags, whose files were checked
     "io/stacks.py": {"load"},  # maps a file that was checked

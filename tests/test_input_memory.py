@@ -134,7 +134,7 @@ def test_the_limit_can_be_raised_and_lowered(tmp_path: Path, monkeypatch: pytest
 
 def test_several_pages_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cv2.imwritemulti(str(tmp_path / "burst.tiff"), [np.zeros((200, 300), np.uint16)] * 5)
-    assert image_sizes((tmp_path / "burst.tiff").read_bytes(), pages=99) == [Size(300, 200, 1)] * 5
+    assert image_sizes((tmp_path / "burst.tiff").read_bytes(), pages=99) == [Size(300, 200, 1, bits=16)] * 5
 
     monkeypatch.setenv("SCOTOPIC_MAX_GIB", str(4 * 200 * 300 * 4 / 2**30))  # four of five
     read_image(tmp_path / "burst.tiff")

@@ -317,6 +317,29 @@ def test_the_commands_warn_if_little_of_given_levels_is_used(pair: tuple[np.ndar
         assert "warning" not in fitting.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--bits", "8"), r"warning: \d+ % of the values of a view are not below the white given"),
+        (("--black", "5000"), "warning: No value of the images is above the black given"),
+    ],
+)
+def test_the_commands_warn_of_levels_that_leave_nothing_to_see(
+    pair: tuple[np.ndarray, ...], tmp_path: Path, options: tuple[str, str], message: str
+) -> None:
+    for name, view in zip(("left", "right"), pair, strict=True):
+        (tmp_path / name).mkdir()
+        write_png(tmp_path / name / "0.png", (view * 4095).astype(np.uint16))  # 12 bits, of which 8 are nearly nothing
+    files, folders = ([tmp_path / name / part for name in ("left", "right")] for part in ("0.png", ""))
+    common = ("--preset", "fast", "--max-disparity", "24", *options)
+
+    for command, views in (("match", files), ("video", folders)):
+        result = run(command, *views, "-o", tmp_path / command, *common)
+
+        assert result.exit_code == 0, result.stderr
+        assert re.search(message, result.stderr)
+
+
 def test_the_page_shows_what_a_dark_upload_holds(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
     visitor = Session(tmp_path)
     visitor.pair.views["left"] = View("left.png", np.round(pair[0] * 200).astype(np.uint16))

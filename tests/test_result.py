@@ -109,6 +109,15 @@ def test_the_report_says_how_much_was_kept_and_why_not_the_rest(match: Match, tm
     assert report["total_seconds"] == 1.75
 
 
+def test_a_match_is_loaded_by_its_folder_or_by_its_file(match: Match, tmp_path: Path) -> None:
+    folder = match.save(tmp_path / "out")
+
+    loaded = Match.load(folder / "match.npz")
+
+    np.testing.assert_array_equal(loaded.disparity, match.disparity)
+    assert loaded.timings == Match.load(folder).timings != {}
+
+
 def test_an_empty_match_is_saved_with_infinity_everywhere_and_loads(match: Match, tmp_path: Path) -> None:
     empty = Match.empty(match.left_image, match.right_image, match.settings, Reason.NO_STRUCTURE)
 

@@ -42,6 +42,38 @@ def test_zero_is_black_whatever_a_tiff_file_takes_for_white(tmp_path: Path, kind
     np.testing.assert_array_equal(decode_pages(path, several=True), pages)
 
 
+@pytest.mark.parametrize("bits", [10, 12, 14])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_packed_values_of_10_to_14_bits_are_as_stored(tmp_path: Path, bits: int, channels: int, order: str) -> None:
+    values = np.random.default_rng(0).integers(0, 2**bits, (4, 8, channels)).squeeze()
+    photometric = 2 if channels == 3 else 1
+    (tmp_path / "a.tif").write_bytes(_packed_tiff(values, bits, photometric, order))
+    found = read_image(tmp_path / "a.tif")
+    assert found.dtype == np.uint16
+    np.testing.assert_array_equal(found, values)
+    if channels == 1:  # 0 is white: the largest value is what the bits hold, not what the type does
+        (tmp_path / "b.tif").write_bytes(_packed_tiff(values, bits, 0, order))
+        np.testing.assert_array_equal(read_image(tmp_path / "b.tif"), 2**bits - 1 - values)
+
+
+def _packed_tiff(values: Any, bits: int, photometric: int, order: str) -> bytes:
+    """Return a TIFF file of one strip without compression, the highest bit of each value first, as TIFF 6.0 has it."""
+    height, width, *channels = values.shape
+    shifts = np.arange(bits - 1, -1, -1)
+    strip = np.packbits((values.reshape(height, -1, 1) >> shifts & 1).astype(np.uint8).reshape(height, -1), axis=1)
+    depths = struct.pack(order + "III", *[bits] * 3)  # of which gray needs none
+    end = 8 + 2 + 9 * 12 + 4  # of the one directory
+    count = channels[0] if channels else 1
+    entries = [
+        (256, 1, width), (257, 1, height), (258, count, end if channels else bits), (259, 1, 1), (262, 1, photometric),
+        (273, 1, end + len(depths)), (277, 1, count), (278, 1, height), (279, 1, strip.size),
+    ]  # fmt: skip
+    packed = b"".join(struct.pack(order + "HHII", tag, 4, many, value) for tag, many, value in entries)
+    start = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(entries))
+    return start + packed + b"\0\0\0\0" + depths + strip.tobytes()
+
+
 @pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: type, photometric: str) -> None:
@@ -65,21 +97,25 @@ def test_gray_beside_alpha_in_a_tiff_keeps_all_its_bits(tmp_path: Path, kind: ty
 
 @pytest.mark.parametrize("layout", [{"rowsperstrip": 16}, {"tile": (16, 16)}])
 @pytest.mark.parametrize("pages", [1, 3])
-def test_a_tiff_whose_checksums_are_wrong_is_refused(tmp_path: Path, pages: int, layout: dict[str, Any]) -> None:
-    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48), np.uint8)
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
+def test_a_tiff_whose_checksums_are_wrong_is_refused(
+    tmp_path: Path, kind: type, pages: int, layout: dict[str, Any]
+) -> None:
+    stack = np.random.default_rng(0).integers(0, 9, (pages, 64, 48)).astype(kind)
     path = tmp_path / "damaged.tif"
     tifffile.imwrite(path, stack, photometric="minisblack", compression="zlib", **layout)
     np.testing.assert_array_equal([*read_pages(path)], stack)
     with tifffile.TiffFile(path) as file:
         middle = file.pages[-1].dataoffsets[1] + file.pages[-1].databytecounts[1] // 2
-    data = bytearray(path.read_bytes())
-    data[middle] ^= 0x55
-    path.write_bytes(data)
+    whole = path.read_bytes()
+    flipped = [whole[:middle] + bytes([whole[middle] ^ 1 << bit]) + whole[middle + 1 :] for bit in range(8)]
+    for changed in (*flipped, whole[: middle - 4] + bytes(8) + whole[middle + 4 :]):
+        path.write_bytes(changed)
 
-    with pytest.raises(InputError, match=r"damaged|cut short"):
-        list(read_pages(path))
-    with pytest.raises(InputError, match="no readable image"):
-        decode_pages(path, several=True)
+        with pytest.raises(InputError, match=r"damaged|cut short"):
+            list(read_pages(path))
+        with pytest.raises(InputError, match="no readable image"):
+            decode_pages(path, several=True)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])

@@ -83,6 +83,19 @@ def test_a_clip_is_matched_again_if_its_inputs_or_options_change_or_it_was_inter
     assert report_of(tmp_path / "a")["complete"]
 
 
+@pytest.mark.parametrize("lost", ["video.mp4", "frames/000000.npz", "frames/000000-mask.png"])
+def test_a_clip_of_which_a_file_is_gone_is_matched_again(source: Path, tmp_path: Path, lost: str) -> None:
+    clips = write_list(tmp_path, source, "a")
+    assert run(clips, "--png").exit_code == 0
+    (tmp_path / "a" / lost).unlink()
+
+    result = run(clips, "--png")
+
+    assert result.exit_code == 0, result.stderr
+    assert "done already" not in result.stderr
+    assert (tmp_path / "a" / lost).is_file()
+
+
 def test_changed_frames_are_noticed_by_their_content(source: Path, tmp_path: Path) -> None:
     views = write_source(tmp_path)
     clips = write_list(tmp_path, views, "a")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 import pytest
 import tifffile
@@ -57,8 +58,10 @@ def test_colors_come_back_as_they_were_written(tmp_path: Path) -> None:
         film.write(picture)
 
     # OpenCV's FFmpeg is another one than the writer's, and has to learn from the file which colors it holds.
-    found = next(VideoFile(tmp_path / "video.mp4").read(0))[16, 16::32]
-    assert np.abs(found.astype(int) - colors).max() <= 8  # more if it takes them for those of another standard
+    _, opened = cv2.VideoCapture(str(tmp_path / "video.mp4")).read()
+    for found in (opened[:, :, ::-1], next(VideoFile(tmp_path / "video.mp4").read(0))):
+        # More if it takes them for those of another standard.
+        assert np.abs(found[16, 16::32].astype(int) - colors).max() <= 8
 
 
 def test_a_video_that_is_not_whole_on_the_disk_is_an_error(tmp_path: Path) -> None:
@@ -148,6 +151,111 @@ def test_a_clip_that_is_cut_in_its_last_frame_is_refused_and_no_damaged_frame_is
         assert len(given) < 4
         for frame, true in zip(given, expected, strict=False):
             np.testing.assert_array_equal(frame, true)
+
+
+@pytest.mark.parametrize(("form", "bits"), [("gray10le", 10), ("gray12le", 12), ("gray16le", 16), ("gbrp16le", 16)])
+def test_a_video_of_more_than_8_bits_keeps_them(tmp_path: Path, form: str, bits: int) -> None:
+    shape = (3, 30, 50) if form.startswith("gray") else (3, 30, 50, 3)
+    frames = np.random.default_rng(0).integers(0, 2**bits, shape).astype(np.uint16)
+    write_lossless(tmp_path / "deep.mkv", frames, form)
+
+    for found, true in zip(VideoFile(tmp_path / "deep.mkv").read(0), frames, strict=True):
+        assert found.dtype == np.uint16
+        np.testing.assert_array_equal(found, true)
+
+
+def test_colors_of_more_than_8_bits_fill_the_range_of_16(tmp_path: Path) -> None:
+    # Gray in BT.601 of limited range: black is 64 and white 940 of 1023, and without color U = V = 512.
+    luma = np.array([64, 502, 940], np.uint16).repeat(16)
+    planes = [np.tile(luma, (32, 1)), *[np.full((16, 24), 512, np.uint16)] * 2]
+    frame = av.VideoFrame(48, 32, "yuv420p10le")
+    for plane, values in zip(frame.planes, planes, strict=True):
+        rows = np.zeros((values.shape[0], plane.line_size // 2), np.uint16)
+        rows[:, : values.shape[1]] = values
+        plane.update(rows.tobytes())
+    write_lossless(tmp_path / "deep.mkv", [frame], "yuv420p10le")
+
+    (found,) = VideoFile(tmp_path / "deep.mkv").read(0)
+    assert (found.dtype, found.shape) == (np.uint16, (32, 48, 3))
+    np.testing.assert_allclose(found[16, 8::16] / 65535, [[0.0] * 3, [0.5] * 3, [1.0] * 3], atol=0.005)
+
+
+def write_lossless(path: Path, frames: Any, form: str) -> None:
+    """Write frames, or arrays, as FFV1, which keeps every bit."""
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("ffv1", rate=10)
+        made = [each if isinstance(each, av.VideoFrame) else av.VideoFrame.from_ndarray(each, form) for each in frames]
+        stream.pix_fmt, stream.width, stream.height = form, made[0].width, made[0].height
+        for frame in made:
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+@pytest.mark.parametrize(("codec", "suffix"), [("mp4v", ".mp4"), ("mp4v", ".avi"), ("MJPG", ".avi")])
+def test_no_frame_is_given_of_which_the_decoder_had_to_invent_a_part(tmp_path: Path, codec: str, suffix: str) -> None:
+    random = np.random.default_rng(0)
+    whole, damaged = tmp_path / f"whole{suffix}", tmp_path / f"damaged{suffix}"
+    write_video(whole, [random.integers(0, 256, (96, 128, 3), np.uint8) for _ in range(4)], codec)
+    expected = list(VideoFile(whole).read(0))
+    data = whole.read_bytes()
+    for place in (0.3, 0.5, 0.7):
+        start = int(place * len(data))
+        damaged.write_bytes(data[:start] + bytes(400) + data[start + 400 :])
+        given: list[Any] = []
+
+        def read(given: list[Any] = given) -> None:
+            for frame in VideoFile(damaged).read(0):
+                given.append(frame)
+
+        with pytest.raises(InputError, match=r"Frame \d of .*damaged.* cannot be read"):
+            read()
+        for frame, true in zip(given, expected, strict=False):
+            np.testing.assert_array_equal(frame, true)
+
+
+def test_a_clip_that_was_cut_without_encoding_it_again_is_whole(tmp_path: Path) -> None:
+    levels = [10 * number for number in range(20)]
+    write_video(tmp_path / "whole.mp4", [np.full((48, 64, 3), level, np.uint8) for level in levels], "mp4v", 25.0)
+    # What lies before time 0 is not shown: the file begins with frame 5, and still holds those before it.
+    options = {"avoid_negative_ts": "disabled", "use_editlist": "1"}
+    with (
+        av.open(str(tmp_path / "whole.mp4")) as whole,
+        av.open(str(tmp_path / "cut.mp4"), "w", options=options) as container,
+    ):
+        source = whole.streams.video[0]
+        stream: Any = container.add_stream_from_template(source)
+        assert source.time_base is not None
+        frame = int(1 / 25 / source.time_base)
+        for packet in whole.demux(source):
+            if packet.dts is not None and packet.pts is not None:
+                packet.pts, packet.dts, packet.stream = packet.pts - 5 * frame, packet.dts - 5 * frame, stream
+                container.mux(packet)
+
+    video = VideoFile(tmp_path / "cut.mp4")
+    found = [float(each.mean()) for each in video.read(0)]
+    assert video.total == len(found) == 15
+    assert found == pytest.approx(levels[5:], abs=4)
+
+
+def test_a_frame_may_not_be_larger_than_allowed_whatever_the_file_announces(tmp_path: Path) -> None:
+    def packet(width: int, height: int) -> Any:
+        encoder: Any = av.CodecContext.create("mjpeg", "w")
+        encoder.width, encoder.height, encoder.pix_fmt, encoder.time_base = width, height, "yuvj420p", Fraction(1, 10)
+        (found,) = encoder.encode(av.VideoFrame(width, height, "yuvj420p"))
+        return found
+
+    with av.open(str(tmp_path / "grows.avi"), "w") as container:
+        stream: Any = container.add_stream("mjpeg", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuvj420p"
+        for number, size in enumerate([(64, 48), (640, 480)]):
+            each = packet(*size)
+            each.stream, each.pts, each.dts = stream, number, number
+            container.mux(each)
+
+    frames = VideoFile(tmp_path / "grows.avi", max_pixels=64 * 48).read(0)
+    assert next(frames).shape == (48, 64, 3)
+    with pytest.raises(InputError, match=r"0\.3072 megapixels"):
+        next(frames)
 
 
 def box(kind: bytes, content: bytes) -> bytes:

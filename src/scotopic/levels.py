@@ -36,6 +36,7 @@ _CERTAIN = 4.0  # standard errors
 _NEAR = 0.85  # of the lowest value: noise that vanishes above this says that there is a pedestal
 _FEW_PHOTONS = 1000  # with more, pixels of unequal gain have noise that grows faster than that of photons
 _LITTLE = 0.1  # of the range: using less is worth a warning
+_MOSTLY = 0.5  # of the values: if more are cut off at the white that was given, it is too low
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,18 @@ def given_levels(black: float | None, white: float | None, bits: int | None, dty
 
 
 def warn_of_given_levels(*images: Any) -> str | None:
-    """Return what to tell the user if images with black at 0 and white at 1, as given, use little of that range."""
+    """Return what to tell the user if levels that were given do not fit images with black at 0 and white at 1.
+
+    That is if they use little of that range, lie above it mostly, where values are cut off, or below it altogether.
+    """
+    white = max(float((image >= 1).mean()) for image in images)
+    if white > _MOSTLY:
+        return (
+            f"{100 * white:.0f} % of the values of a view are not below the white given, where nothing can be told "
+            "apart. Give a higher white or more bits, or leave them out."
+        )
+    if max(float(image.max()) for image in images) <= 0:
+        return "No value of the images is above the black given, so nothing is seen. Give a lower one, or leave it out."
     used = find_levels(*images).used
     if used >= _LITTLE:
         return None

@@ -326,11 +326,11 @@ class Match:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
-        """Read a match that :meth:`save` wrote.
+        """Read a match that :meth:`save` wrote, by its folder or the ``match.npz`` in it.
 
         Raises :class:`InputError` if there is none, or it cannot be read.
         """
-        path = Path(folder) / "match.npz"
+        path = Path(folder) if os.path.isfile(folder) else Path(folder) / "match.npz"
         arrays = read_npz(path)
         with reading(path, "a complete match.npz of scotopic", "Match the pair again."):
             version = int(arrays.pop("format"))
@@ -347,7 +347,7 @@ class Match:
             _check_arrays(arrays)
             disparity = np.where(arrays["reason"] == Reason.OK, arrays["disparity_all"], np.float32(np.nan))
             maps = cast(dict[str, Any], arrays)
-            return cls(disparity=disparity, settings=settings, timings=_read_timings(Path(folder)), **maps)
+            return cls(disparity=disparity, settings=settings, timings=_read_timings(path.parent), **maps)
 
 
 def listed_files(folder: Path) -> list[str]:

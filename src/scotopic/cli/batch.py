@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from scotopic.cli.console import CountDisplay, as_options, make_table, print_res
 from scotopic.cli.evaluate import INCOMPLETE
 from scotopic.errors import InputError, ScotopicError
 from scotopic.io.bags import split_topic
+from scotopic.io.frames import FRAMES
 from scotopic.io.input_file import read_input_text, read_json, reading
 
 _MISSING = "missing"  # which no digest contains
@@ -81,8 +83,9 @@ def read_clips(path: Path, calib: Sequence[Path]) -> list[Clip]:
 def run_batch(clips: Sequence[Clip], options: ClipOptions, scheduler: str | None, quiet: bool) -> list[Outcome]:
     """Match the clips that are not done, and return what became of all of them, in the order of the list.
 
-    A clip is done if its folder has a complete report of the same inputs, by content, and the same options. What an
-    interrupted run has left is replaced; the results of other inputs or options only if the options allow it. A clip
+    A clip is done if its folder has a complete report of the same inputs, by content, and the same options, and the
+    files of which it tells. What an interrupted run has left, or somebody who removed a part of it, is replaced; the
+    results of other inputs or options only if the options allow it. A clip
     that fails does not stop the others. With a `scheduler` the workers of its cluster must see the files under the same
     paths.
     """
@@ -126,7 +129,7 @@ def print_batch(outcomes: Sequence[Outcome], context: typer.Context, quiet: bool
 def match_job(clip: Clip, options: ClipOptions, quiet: bool = True) -> Outcome:
     """Match a clip of a batch, here or on a worker; what goes wrong is in the outcome."""
     try:
-        may_replace = options.overwrite or _is_interrupted(clip)
+        may_replace = options.overwrite or _is_interrupted(clip, options)
         return Outcome(clip, match_clip(clip, replace(options, overwrite=may_replace), quiet))
     except ScotopicError as error:
         return Outcome(clip, error=str(error))
@@ -162,15 +165,31 @@ def _digest(path: Path) -> str:
 
 def _done(clip: Clip, options: ClipOptions) -> dict[str, Any] | None:
     """Return the report of a clip that is done; ``None`` if it has to be matched, or its inputs are missing."""
-    report, job = _read_report(clip), options.notes["batch"]
-    is_same = report.get("batch") == job and report.get("complete") is True
-    return report if is_same and _MISSING not in json.dumps(job["inputs"]) else None
-
-
-def _is_interrupted(clip: Clip) -> bool:
-    """Whether all that is in the folder of a clip is what a run has left that was stopped, or killed."""
     report = _read_report(clip)
-    return report.get("complete") is False if report else not any((clip.out / name).exists() for name in VIDEO_FILES)
+    if not _is_of_job(report, options) or _lacks_files(clip, options, report):
+        return None
+    return report if _MISSING not in json.dumps(options.notes["batch"]["inputs"]) else None
+
+
+def _is_of_job(report: dict[str, Any], options: ClipOptions) -> bool:
+    return report.get("batch") == options.notes["batch"] and report.get("complete") is True
+
+
+def _lacks_files(clip: Clip, options: ClipOptions, report: dict[str, Any]) -> bool:
+    """Whether files are not there any more that a report tells of."""
+    try:
+        names = [f"{FRAMES}/{name}" for each in report["frames"] for name in options.kinds.names(each["frame"])]
+        return not all(os.path.isfile(clip.out / name) for name in (*report["files"], *names))
+    except (KeyError, TypeError, ValueError):  # it was changed by hand
+        return True
+
+
+def _is_interrupted(clip: Clip, options: ClipOptions) -> bool:
+    """Whether all that is in the folder of a clip is what a run has left that was stopped or killed, or a part."""
+    report = _read_report(clip)
+    if not report:
+        return not any((clip.out / name).exists() for name in VIDEO_FILES)
+    return report.get("complete") is False or (_is_of_job(report, options) and _lacks_files(clip, options, report))
 
 
 def _read_report(clip: Clip) -> dict[str, Any]:

@@ -136,6 +136,12 @@ class FrameFiles:
         """Whether there are any."""
         return self.maps != "none" or self.png or self.ply
 
+    def names(self, number: int) -> list[str]:
+        """Return the name of one file of each kind that a frame has."""
+        maps = {"npz": [".npz"], "pfm": ["-disparity.pfm"], "none": []}[self.maps]
+        ends = [*maps, *(["-mask.png"] if self.png else []), *(["-points.ply"] if self.ply else [])]
+        return [f"{number:06d}{end}" for end in ends]
+
     def write(self, folder: Path, number: int, match: Match, cameras: Cameras) -> None:
         """Write the files of a frame."""
         depth = cameras.depth_maps(match)

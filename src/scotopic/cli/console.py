@@ -101,9 +101,14 @@ def results_folder(folder: Path, names: Sequence[str], overwrite: bool, inputs: 
 
     The folder is created if it is missing. Until the work is done, no other command can have it: the one that ends last
     would replace the results of the other. Raises OutputError as :func:`~scotopic.io.claim_folder` does, if another
-    command works in the folder, and if one of the inputs would be replaced, whatever the user allows.
+    command works in the folder, and if one of the inputs would be replaced, or pictures would come among the frames of
+    one, whatever the user allows.
     """
     inputs = list(inputs)
+    if is_input(folder, inputs):
+        raise OutputError(
+            f"{str(folder)!r} is an input: the results would come among its frames. Choose another folder for them."
+        )
     for name in names:
         refuse_inputs(folder / name, inputs)
     for source in inputs:  # what is in this folder is removed when new results are written

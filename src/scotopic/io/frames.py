@@ -1,7 +1,7 @@
 """Stereo video: two videos, folders of frames, TIFF stacks or topics of a ROS bag, read in step, and each frame's maps.
 
-Frames are taken as recorded: 8-bit RGB from a video, whatever the image files or messages hold. Nothing is linearized,
-scaled or rotated by metadata.
+Frames are taken as recorded: RGB of 8 bits from a video, or all bits of one that has more, and whatever image files or
+messages hold. Nothing is linearized, scaled or rotated by metadata.
 """
 
 import itertools

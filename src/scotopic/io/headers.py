@@ -15,8 +15,8 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")  #: the chunks that say what the pixels are
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _TIFF_ORDERS = dict(zip(TIFF_SIGNATURES, (("<", False), (">", False), ("<", True), (">", True)), strict=True))
-_WIDTH, _HEIGHT, _PHOTOMETRIC, _ORIENTATION, _CHANNELS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT = _TIFF_TAGS = (
-    256, 257, 262, 274, 277, 284, 322, 323,
+_WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION, _CHANNELS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT = _TIFF_TAGS = (
+    256, 257, 258, 262, 274, 277, 284, 322, 323,
 )  # fmt: skip
 _UPRIGHT, _SEPARATE, _MIN_IS_WHITE = 1, 2, 0  # values of orientation, planes and photometric interpretation
 _TAG_BYTES = {1: "B", 6: "B", 3: "H", 8: "H", 16: "Q", 17: "Q"}  # TIFF types; others are read as 32 bits
@@ -37,6 +37,7 @@ class Size(NamedTuple):
     channels: int = 3
     has_planes: bool = False  #: whether each color of a TIFF page is stored by itself
     min_is_white: bool = False  #: whether 0 is white in a TIFF page
+    bits: int = 0  #: of a value in a TIFF page; 0 if not known
 
     @property
     def values(self) -> int:
@@ -143,7 +144,8 @@ def _tiff(data: bytes, pages: int) -> Iterator[Size]:
         height = max(largest.get(_HEIGHT, 0), largest.get(_TILE_HEIGHT, 0))
         channels = max(largest.get(_CHANNELS, 1), 1)
         has_planes = channels > 1 and largest.get(_PLANES) == _SEPARATE
-        yield Size(width, height, channels, has_planes, largest.get(_PHOTOMETRIC) == _MIN_IS_WHITE)
+        is_inverted = largest.get(_PHOTOMETRIC) == _MIN_IS_WHITE
+        yield Size(width, height, channels, has_planes, is_inverted, largest.get(_BITS, 1))
 
 
 class _Entry(NamedTuple):
@@ -171,6 +173,10 @@ def _tiff_pages(data: bytes, pages: int) -> Iterator[list[_Entry]]:
             tag, kind = struct.unpack_from(order + "HH", data, entry)
             if tag in _TIFF_TAGS:
                 form, position = order + _TAG_BYTES.get(kind, "I"), entry + (12 if is_big else 8)
+                if tag == _BITS:  # one for each channel: of more than fit, only the place stands here
+                    (values,) = struct.unpack_from(order + offset_type, data, entry + 4)
+                    if values * struct.calcsize(form) > width_of_offset:
+                        (position,) = struct.unpack_from(order + offset_type, data, position)
                 found.append(_Entry(tag, struct.unpack_from(form, data, position)[0], position, form))
         yield found
         end = first + count * entry_size

@@ -23,6 +23,7 @@ from scotopic.io.headers import (
     png_chunks,
 )
 from scotopic.io.input_file import check_memory, open_input, read_input_file
+from scotopic.io.jpeg import has_damaged_codes
 from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
 from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
@@ -30,6 +31,7 @@ from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
 _MOST_PAGES = 65536  # of a TIFF file
+_PACKED_BITS = (10, 12, 14)  # of the values in a TIFF file that OpenCV spreads to 16
 #: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
 RAW_SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".orf", ".rw2", ".pef", ".srw",
@@ -176,6 +178,8 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
 def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str) -> NDArray[Any]:
     """Return page `number` of a file, decoded by OpenCV, with what it does only for 8 bits: 0 is always black.
 
+    Values of 10, 12 and 14 bits are as stored: OpenCV multiplies them, so that they fill 16.
+
     Raises :class:`InputError` if the colors are one after the other, which OpenCV decodes wrongly if not of 8 bits.
     """
     if size.has_planes and page.dtype != np.uint8:
@@ -188,7 +192,11 @@ def _mended(page: NDArray[Any], size: Size, data: bytes, number: int, shown: str
         if found is None:
             raise InputError(f"{shown} has a second channel beside gray, which cannot be read. Save it without.")
         return np.asarray(found ^ np.array([size.min_is_white * np.iinfo(found.dtype).max, 0], found.dtype))
-    return np.asarray(~page) if size.min_is_white and page.dtype == np.uint16 and page.ndim == 2 else page
+    if page.dtype != np.uint16:
+        return page
+    bits = size.bits if size.bits in _PACKED_BITS else 16
+    stored = page >> (16 - bits)
+    return np.asarray(2**bits - 1 - stored) if size.min_is_white and page.ndim == 2 else stored
 
 
 def _drop_opaque_alpha(image: NDArray[Any]) -> NDArray[Any]:
@@ -342,11 +350,10 @@ def _check_values(array: NDArray[np.floating], title: str) -> None:
 def call_opencv(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function of OpenCV returns, or None if it raises.
 
-    The messages of OpenCV, and of the FFmpeg in it, are kept off the terminal: our error says what is wrong.
+    The messages of OpenCV are kept off the terminal: our error says what is wrong.
     """
     import cv2
 
-    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read once, when the first video is opened
     logging: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 4.10 has the two functions at its top
     level = logging.getLogLevel()
     logging.setLogLevel(0)  # silent
@@ -362,7 +369,7 @@ def _is_damaged(data: bytes, pages: int) -> bool:
     """Return whether a PNG or JPEG has no pixels or ends before its end mark: some decoders then fill up with gray.
 
     A PNG with a wrong checksum counts too: OpenCV would refuse it, but not before libpng has written to the terminal.
-    So does a TIFF, of which it would return what it could decode.
+    So do a TIFF and a JPEG with damage inside, of which it would return what it could decode.
     """
     if data.startswith(PNG_SIGNATURE):
         kinds, view = set(), memoryview(data)
@@ -375,5 +382,5 @@ def _is_damaged(data: bytes, pages: int) -> bool:
             kinds.add(kind)
         return not {b"IDAT", b"IEND"} <= kinds
     if data.startswith(b"\xff\xd8\xff"):
-        return not any(marker == 0xD9 for marker, _ in jpeg_segments(data))
+        return not any(marker == 0xD9 for marker, _ in jpeg_segments(data)) or has_damaged_codes(data)
     return data[:4] in TIFF_SIGNATURES and is_damaged(data, pages)

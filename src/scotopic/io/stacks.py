@@ -6,7 +6,7 @@ What a file is, its first bytes say, not its name. Frames are as recorded, as :m
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from scotopic.errors import InputError
 from scotopic.io.frames import IMAGE_SUFFIXES, Frame, natural_order
 from scotopic.io.images import as_image, check_pixels, read_pages
 from scotopic.io.input_file import open_input, reading
+from scotopic.io.mapped import read_part
 from scotopic.io.npz import read_npz
 from scotopic.io.video import VideoFile, is_video
 
@@ -36,7 +37,9 @@ def read_stack(path: Path, *, max_pixels: int | None = None, max_bytes: int | No
             yield from video.read(0)
         return
     if head.startswith(b"\x93NUMPY"):
-        found: Iterable[Frame] = _frames_of(_map_array(path), title)
+        stack = _frames_of(_map_array(path), title)
+        check_pixels(title, stack.shape[2], stack.shape[1], max_pixels)
+        found: Iterable[Frame] = (read_part(stack, number, number + 1)[0] for number in range(len(stack)))
     elif head.startswith(b"PK"):
         found = _arrays(path, title, max_bytes)
     else:
@@ -44,7 +47,7 @@ def read_stack(path: Path, *, max_pixels: int | None = None, max_bytes: int | No
     for number, frame in enumerate(found):
         check_pixels(title, frame.shape[1], frame.shape[0], max_pixels)
         as_image(frame, "", title=f"Frame {number} of {title}")  # raises if it cannot be matched
-        yield np.array(frame)  # a file that is mapped may be gone soon
+        yield frame
 
 
 def _pages(path: Path, max_pixels: int | None) -> Iterator[Frame]:
@@ -59,7 +62,7 @@ def _pages(path: Path, max_pixels: int | None) -> Iterator[Frame]:
 def _map_array(path: Path) -> NDArray[Any]:
     """Return the array of a file, mapped: only the frames that are used are read."""
     with reading(path, "an .npy file", "Save it with numpy.save."):
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        return cast("NDArray[Any]", np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _arrays(path: Path, title: str, max_bytes: int | None) -> Iterable[Frame]:

@@ -1,8 +1,9 @@
 """What OpenCV does not do for TIFF files: gray beside alpha, small tiles, and a look for damage. By tifffile.
 
-Of a damaged page of 8 bits OpenCV returns what it could decode. Deflated parts have a checksum. Those packed by LZW or
+Of a damaged page OpenCV mostly returns what it could decode. Deflated parts have a checksum. Those packed by LZW or
 PackBits have none, but a change inside them mostly changes how many bytes they become, which is known; a change that
-does not, as one of a value in a file without compression, cannot be noticed. Nor can one inside a JPEG.
+does not, as one of a value in a file without compression, cannot be noticed. :mod:`scotopic.io.jpeg` looks at those
+that are JPEG data.
 """
 
 import io
@@ -15,7 +16,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-_NONE, _LZW, _PACKED = 1, 5, 32773  # compression of a page
+from scotopic.io.jpeg import has_damaged_codes
+
+_NONE, _LZW, _JPEG, _PACKED = 1, 5, 7, 32773  # compression of a page
 _DEFLATED = (8, 32946)
 _UNMIXED = (0, 1, 2, 3)  # photometric interpretation: gray, RGB or a palette, of a value for each pixel
 _INFLATED_AT_ONCE = 2**20  # bytes
@@ -69,8 +72,12 @@ def is_damaged(data: bytes, pages: int) -> bool:
             if number >= pages:
                 break
             parts = enumerate(zip(page.dataoffsets, page.databytecounts, strict=False))
-            if page.compression in _DEFLATED and page.bitspersample == 8:  # OpenCV refuses others
+            if page.compression in _DEFLATED:
                 if any(_has_wrong_checksum(data[start : start + length]) for _, (start, length) in parts):
+                    return True
+            elif page.compression == _JPEG:
+                tables = page.jpegtables or b""
+                if any(has_damaged_codes(data[start : start + length], tables) for _, (start, length) in parts):
                     return True
             elif page.compression in (_LZW, _PACKED) and page.photometric in _UNMIXED and page.fillorder == 1:
                 unpacked: Callable[[bytes], int] = _length_of_lzw if page.compression == _LZW else _length_of_packbits
@@ -96,14 +103,17 @@ def _bytes_of_row(width: int, samples: int, page: Any) -> int:
 
 
 def _has_wrong_checksum(deflated: bytes) -> bool:
-    inflate = zlib.decompressobj()
+    """Whether a part is damaged by its checksum, or ends before it; one of no bytes, which is not stored, is not."""
+    inflate, is_stored = zlib.decompressobj(), bool(deflated)
     try:
-        while deflated and not inflate.eof:  # a part at a time, however much it becomes
-            inflate.decompress(deflated, _INFLATED_AT_ONCE)
+        goes_on = is_stored
+        while goes_on and not inflate.eof:  # a part at a time, however much it becomes
+            inflated = inflate.decompress(deflated, _INFLATED_AT_ONCE)
             deflated = inflate.unconsumed_tail
+            goes_on = bool(inflated or deflated)
     except zlib.error:
         return True
-    return False
+    return is_stored and not inflate.eof
 
 
 def _length_of_packbits(packed: bytes) -> int:

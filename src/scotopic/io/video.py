@@ -1,4 +1,4 @@
-"""Videos: read frame by frame as recorded, by OpenCV; and written by PyAV so that they play in every browser."""
+"""Videos: read frame by frame as recorded, and written so that they play in every browser; both by PyAV."""
 
 import itertools
 import os
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, OutputError, SettingsError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.images import call_opencv, check_pixels
-from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size
+from scotopic.io.images import check_pixels
+from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size, reading
+from scotopic.io.jpeg import has_damaged_codes
 
 Picture = NDArray[np.uint8]  #: ``H x W x 3`` RGB
 
@@ -33,7 +34,7 @@ _BT709, _LIMITED_RANGE = 1, 1  # FFmpeg's numbers of the colors that players ass
 
 
 class VideoFile:
-    """A video file; raises :class:`InputError` if it is missing or OpenCV cannot decode it.
+    """A video file; raises :class:`InputError` if it is missing or FFmpeg cannot decode it.
 
     `total` frames and `fps` are ``None`` if the file does not say. `total` may be wrong by `slack`: in files that do
     not count their frames it follows from duration and rate. A frame may have `max_pixels`.
@@ -44,37 +45,47 @@ class VideoFile:
     def __init__(self, path: Path, *, max_pixels: int | None = None) -> None:
         self.path, self.title = str(path), repr(str(path))
         size = plain_file_size(path, "a video or a folder of frames")
-        self._capture = _open_capture(path)
-        if self._capture is None:
+        container = _open_container(path)
+        if container is None:
             raise InputError(
-                f"{self.title} ({size} bytes) is not a video that OpenCV can decode, or is cut short. Check that it "
+                f"{self.title} ({size} bytes) is not a video that FFmpeg can decode, or is cut short. Check that it "
                 "plays, fetch it again, or convert it."
             )
-        import cv2
-
-        announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
-        rate = self._capture.get(cv2.CAP_PROP_FPS)
-        self.total = int(announced) if 0 < announced < 2**31 else None
-        width, height = (self._capture.get(side) for side in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-        check_pixels(self.title, int(max(width, 0)), int(max(height, 0)), max_pixels)
-        check_memory(self.title, f"frames of {width:.0f} x {height:.0f} px", int(12 * max(width, 0) * max(height, 0)))
-        with open_input(path) as file:
-            head = file.read(12)
-        counts_its_frames = head[4:8] == b"ftyp" or _is_avi(head)  # MP4, MOV and AVI do
-        self.slack = 0 if self.total is None or counts_its_frames else max(1, self.total // 100)
+        self._container, self._max_pixels = container, max_pixels
+        stream = container.streams.video[0]
+        self._is_jpeg = stream.codec_context.name == "mjpeg"
+        stream.thread_type = "SLICE" if self._is_jpeg else "AUTO"  # of JPEG a packet is a frame, at once
+        try:
+            self._check_size(*(max(int(side or 0), 0) for side in (stream.width, stream.height)))
+            with open_input(path) as file:
+                head = file.read(12)
+            self._is_cut = is_cut_short(path)
+        except BaseException:
+            self.close()
+            raise
+        rate = float(stream.average_rate or stream.guessed_rate or 0)
         self.fps = rate if 0 < rate < 10_000 else None
-        self._is_cut = is_cut_short(path)
+        by_duration = _frames_by_duration(container, stream, rate)
+        self.total = int(stream.frames) if 0 < stream.frames < 2**31 else by_duration
+        is_exact = stream.frames > 0 and (head[4:8] == b"ftyp" or _is_avi(head))  # MP4, MOV and AVI count their frames
+        if head[4:8] == b"ftyp" and by_duration is not None and by_duration < stream.frames:
+            # A part was cut off without encoding the rest again: by a mark where to begin, the edit list.
+            self.total, is_exact = by_duration, False
+        self.slack = 0 if self.total is None or is_exact else max(1, self.total // 100)
 
-    def read(self, start: int) -> Iterator[Picture]:
+    def read(self, start: int) -> Iterator[NDArray[Any]]:
         """Yield the frames from number ``start`` on. Those before are decoded too: seeking is not exact.
 
-        Raises :class:`InputError` at a frame that cannot be decoded. In a file that is cut short that is also the last
-        frame that can: decoders fill up what is missing of it, with gray or with the frame before.
+        uint8 RGB; of a video with more than 8 bits uint16, gray or RGB (:func:`_values`).
+
+        Raises :class:`InputError` at a frame that cannot be decoded, or of which the decoder had to invent a part. In a
+        file that is cut short that is also the last frame that can: decoders fill up what is missing of it, with gray
+        or with the frame before.
         """
         if not self._is_cut:
             yield from self._decode(start)
             return
-        held: Picture | None = None
+        held: NDArray[Any] | None = None
         number = start
         for frame in self._decode(start):
             if held is not None:
@@ -83,24 +94,52 @@ class VideoFile:
             held = frame
         raise self._broken(number, start)
 
-    def _decode(self, start: int) -> Iterator[Picture]:
-        import cv2
+    def _decode(self, start: int) -> Iterator[NDArray[Any]]:
+        import av
 
+        frames = self._frames()
         for number in itertools.count():
             cause = None
             try:
-                there = self._capture.grab()
-                done, frame = self._capture.retrieve() if there and number >= start else (there, None)
-            except cv2.error as error:
-                there, done, cause = True, False, error
-            if not there and number >= (1 if self.total is None else self.total - self.slack):
+                frame, is_whole = next(frames, (None, False))
+            except (av.FFmpegError, OSError, ValueError) as error:
+                frame, is_whole, cause = None, False, error
+            is_whole = is_whole or (frame is not None and number < start)
+            if frame is None and cause is None and number >= (1 if self.total is None else self.total - self.slack):
                 return
-            if not done:
+            if frame is None or not is_whole:
                 if self._is_cut:
                     return
                 raise self._broken(number, start) from cause
-            if frame is not None:
-                yield np.ascontiguousarray(frame[:, :, ::-1])  # OpenCV has blue first
+            if number >= start:
+                self._check_size(frame.width, frame.height)  # which may be another than the file announces
+                with reading(self.path, "a video", "Convert it to another format."):
+                    pixels = _values(frame)
+                yield pixels
+
+    def _frames(self) -> Iterator[tuple[Any, bool]]:
+        """Yield the frames as FFmpeg decodes them, and whether nothing of them was invented, as far as can be known.
+
+        Of a file that is cut short only the last one can be damaged, which :meth:`read` knows.
+        """
+        import av
+
+        is_first = True
+        for packet in self._container.demux(video=0):
+            is_whole = self._is_cut or not (self._is_jpeg and packet.size and has_damaged_codes(bytes(packet)))
+            try:
+                decoded = packet.decode()
+            except av.FFmpegError:
+                if is_first:  # a recording may begin between two frames that stand by themselves
+                    continue
+                raise
+            for frame in decoded:
+                is_first = False
+                yield frame, is_whole and (self._is_cut or not frame.is_corrupt)
+
+    def _check_size(self, width: int, height: int) -> None:
+        check_pixels(self.title, width, height, self._max_pixels)
+        check_memory(self.title, f"frames of {width} x {height} px", 12 * width * height)
 
     def _broken(self, number: int, start: int) -> InputError:
         fewer = f", or pass count={number - start} to take the frames before it" if number > start else ""
@@ -114,7 +153,58 @@ class VideoFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._capture.release()
+        self._container.close()
+
+
+def _open_container(path: Path) -> Any:
+    """Open a video by PyAV; return ``None`` if it cannot, or if there is no picture in it."""
+    import av
+
+    with suppress(av.FFmpegError, OSError, ValueError):
+        container = av.open(os.path.abspath(path), metadata_errors="ignore")
+        if container.streams.video and container.streams.video[0].codec_context is not None:
+            return container
+        container.close()
+    return None
+
+
+def _frames_by_duration(container: Any, stream: Any, rate: float) -> int | None:
+    """Return how many frames a file shows, by its duration; ``None`` if it does not say."""
+    seconds = 0.0
+    if stream.duration is not None and stream.time_base is not None:
+        seconds = float(stream.duration * stream.time_base)
+    elif container.duration is not None:
+        seconds = container.duration / 1e6
+    count = seconds * rate
+    return int(count + 0.5) if 0.5 <= count < 2**31 else None
+
+
+def _values(frame: Any) -> NDArray[Any]:
+    """Return what a frame holds.
+
+    That is uint8 RGB, converted where it is stored otherwise. With more than 8 bits it is uint16: gray, and colors
+    that are stored as red, green and blue, as they are; others as RGB over the full scale of 65535.
+    """
+    form, parts = frame.format, frame.format.components
+    if max(part.bits for part in parts) <= 8:
+        return np.asarray(frame.to_ndarray(format="rgb24"))
+    kept = parts[:3] if form.is_rgb else parts[:1]
+    is_gray = len(parts) == 1
+    if (is_gray or (form.is_rgb and len({part.plane for part in kept}) == 3)) and _holds_low_bits(form):
+        planes = [_plane(frame, part.plane, ">u2" if form.is_big_endian else "<u2") for part in kept]
+        return planes[0] if is_gray else np.stack(planes, axis=-1)
+    return np.asarray(frame.to_ndarray(format="gray16le" if is_gray else "rgb48le"))
+
+
+def _holds_low_bits(form: Any) -> bool:
+    """Whether a value is a whole number in the lowest bits of two bytes."""
+    return all(8 < part.bits <= 16 for part in form.components) and "msb" not in form.name
+
+
+def _plane(frame: Any, number: int, kind: str) -> NDArray[np.uint16]:
+    plane = frame.planes[number]
+    rows = np.frombuffer(plane, kind).reshape(-1, plane.line_size // 2)  # with what fills up a row
+    return np.ascontiguousarray(rows[: frame.height, : frame.width], np.uint16)
 
 
 def is_video(head: bytes) -> bool:
@@ -195,17 +285,6 @@ def _variable_length(file: BinaryIO) -> tuple[int, int | None]:
         return file.tell(), None
     value = int.from_bytes(bytes([first[0] & (0xFF >> count)]) + file.read(count - 1), "big")
     return file.tell(), None if value == (1 << (7 * count)) - 1 else value
-
-
-def _open_capture(path: Path) -> Any:
-    """Open a video with OpenCV, without rotation by metadata; return ``None`` if it cannot."""
-    import cv2
-
-    capture = call_opencv(cv2.VideoCapture, str(path))
-    if capture is None or not capture.isOpened():
-        return None
-    capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
-    return capture
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

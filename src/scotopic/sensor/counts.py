@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory
+from scotopic.io.mapped import read_part
 from scotopic.sensor.array_file import load_array
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
@@ -85,7 +86,8 @@ def read_counts(source: Any, white: float, *, read_noise: float = 0.0, hot_pixel
     frames = stack.shape[0]
     check_memory(title, f"frames of {' x '.join(map(str, stack.shape[1:]))}", 8 * math.prod(stack.shape[1:]))
     total = np.zeros(stack.shape[1:])
-    for frame in stack:  # one by one, because a file may be larger than memory
+    for number in range(frames):  # one by one, because a file may be larger than memory
+        (frame,) = read_part(stack, number, number + 1)
         if frame.dtype.kind == "f" and not (np.isfinite(frame).all() and (frame == np.rint(frame)).all()):
             raise InputError(f"{title} has values that are not whole numbers. Round or rescale them to photon counts.")
         if frame.size and frame.min() < 0:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io import read_image
+from scotopic.io.mapped import read_part
 from scotopic.io.masks import Mask, fill_masked
 from scotopic.sensor.array_file import load_array
 
@@ -41,6 +42,7 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
         title = f"The file of hot pixels {os.fspath(source)!r}"
     else:
         found, title = load_array(source, "hot pixels")
+        found = read_part(found, 0, len(found)) if found.ndim and found.shape[:2] == shape else found
     if found.ndim == 3 and found.shape[2] in (1, 3) and found.dtype.kind in "buif":  # a mask saved as a picture
         found = np.asarray(found.any(axis=2))
     if found.dtype.kind not in "buif" or found.shape != shape:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory, plain_file_size
+from scotopic.io.mapped import read_part
 from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import check_white
 from scotopic.sensor.recording import Recording
@@ -164,7 +165,7 @@ def count_bits(
     check_memory(title, f"planes of {' x '.join(map(str, shape))}", 8 * math.prod(shape))
     ones = np.zeros(shape, np.int64)
     for start in range(first, stop, _PLANES_AT_ONCE):
-        block = np.asarray(stack[start : min(start + _PLANES_AT_ONCE, stop)])
+        block = read_part(stack, start, min(start + _PLANES_AT_ONCE, stop))
         if is_packed and start == first:
             _refuse_unpacked(block, title)
         bits = np.unpackbits(block, axis=2, count=pixels, bitorder=order) if is_packed else block[:, :, :pixels]

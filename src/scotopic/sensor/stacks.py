@@ -10,6 +10,7 @@ from typing import Any
 
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.frames import Frame, FrameSource, open_frames
+from scotopic.io.mapped import read_part
 from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import as_stack, read_counts
 from scotopic.sensor.recording import ask_for_kind, need_white, refuse_plane_options
@@ -118,5 +119,9 @@ def open_stream(
     counts = as_stack(*load_array(path, "photon counts"))
     values = f"sum of {group} planes of photon counts, over {level:g} photons per plane"
     return PlaneStack(
-        path, len(counts), group, values, lambda first: read_counts(counts[first : first + group], level).image
+        path,
+        len(counts),
+        group,
+        values,
+        lambda first: read_counts(read_part(counts, first, first + group), level).image,
     )
