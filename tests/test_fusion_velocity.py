@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from devices import DEVICES
+from kernel_calls import fetch, on
 from moving_scene import BOARD, MovingScene, sway
 
 from scotopic.backends import cpu_backend
@@ -31,12 +33,16 @@ def window(speed: float, numbers: range | list[int] = range(16), moves: bool = F
 def find(frames: Window, speed: float, moves: bool = False) -> list[Moving[np.ndarray]]:
     """What moves, by the true disparities of both views."""
     newest = frames[0].number
-    pose, shift = sway(newest) if moves else np.eye(4), speed * newest * PIXEL
-    beside = pose.copy()
-    beside[:3, 3] += pose[:3, 0]
-    disparities = [SCENE.draw(each, board_shift=shift).disparity for each in (pose, beside)]
+    disparities = disparities_of(speed * newest * PIXEL, sway(newest) if moves else None)
     noise = estimate_noise(cpu_backend(), frames[0].images, NoiseSettings())
     return find_moving(cpu_backend(), SCENE.camera, frames[0], frames[1:], disparities, noise, 1.0)
+
+
+def disparities_of(shift: float, pose: np.ndarray | None = None) -> list[np.ndarray]:
+    """True disparities of both views."""
+    beside = np.eye(4) if pose is None else pose.copy()
+    beside[:3, 3] += beside[:3, 0]
+    return [SCENE.draw(each, board_shift=shift).disparity for each in (pose, beside)]
 
 
 def board(shift: float, is_right: bool = False) -> np.ndarray:
@@ -62,6 +68,27 @@ def test_a_board_is_found_from_cameras_that_move() -> None:
     found = find(window(1.0, moves=True), 1.0, moves=True)
 
     assert found[0].velocity == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_device_finds_the_same(device: str) -> None:
+    frames, there = window(2.0, range(8)), on(device)
+    placed = [
+        Frame((there.place(left), there.place(right)), (None, None), each.pose, number=each.number)
+        for each in frames
+        for left, right in [each.images]
+    ]
+    noise = estimate_noise(cpu_backend(), frames[0].images, NoiseSettings())
+    disparities = disparities_of(14 * PIXEL)
+
+    (found,) = find_moving(
+        there.backend, SCENE.camera, placed[0], placed[1:], [there.place(each) for each in disparities], noise, 1.0
+    )
+
+    (expected,) = find_moving(cpu_backend(), SCENE.camera, frames[0], frames[1:], disparities, noise, 1.0)
+    assert found.velocity == expected.velocity == (2.0, 0.0)
+    for one, other in zip(found.pixels, expected.pixels, strict=True):
+        assert (fetch(one) != other).mean() < 0.01  # rounding decides at a threshold
 
 
 @pytest.mark.parametrize("moves", [False, True])
