@@ -64,7 +64,8 @@ def find_moving(
         return []
     camera = camera.halved().halved()
     small = [backend.halve(backend.halve(disparity)) / SCALE for disparity in disparities]
-    window = [present, *others]
+    window = list(others)
+    window.insert(0, present)
     whole = len(window) // TOGETHER * TOGETHER
     parts = [window[start : start + TOGETHER] for start in range(0, whole, TOGETHER)]
     means = [[_average(backend, camera, present, part, small[view], view, most) for part in parts] for view in (0, 1)]
