@@ -171,6 +171,17 @@ def test_no_more_frames_are_kept_than_are_fused() -> None:
     assert max(float(each.frames.max()) for each in found) <= 3 + 1e-3
 
 
+def test_what_is_kept_of_a_stream_does_not_grow() -> None:
+    scene = MovingScene(height=96, width=104)
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=8, max_disparity=16, check=False)
+    sizes = []
+    for k in range(20):
+        (_,) = matcher.run([scene.dark(sway(k % 24), PHOTONS, k)])
+        sizes.append(len(pickle.dumps(matcher)))
+
+    assert max(sizes[10:]) <= 1.01 * sizes[9]  # all that is kept, since it can go on from there
+
+
 def test_a_rig_at_rest_gives_the_mean_of_its_frames() -> None:
     pairs = [SCENE.dark(None, PHOTONS, seed) for seed in range(4)]
 
