@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -138,10 +140,46 @@ def test_the_same_bytes_again_with_the_preset_as_it_is(monkeypatch: pytest.Monke
     assert wrong(first[2], 2) < wrong(first[0], 0) + 0.02  # light that was fused makes nothing worse
 
 
+def test_one_thread_and_two_give_the_same_bytes() -> None:
+    """Nine frames of a board that moves by itself, so that it is looked for and followed too."""
+    code = f"""
+import os
+os.environ["NUMBA_NUM_THREADS"] = "2"  # also where there is one core
+import hashlib, sys
+import numba, cv2
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import scotopic
+from moving_scene import BOARD, MovingScene, sway
+scene = MovingScene()
+pairs = [scene.dark(sway(k), 32, k, board_shift=2 * k * BOARD / scene.focal) for k in range(9)]
+names = "pose", "pose_covariance", "frames", "fused_left", "fused_right", "disparity_all", "confidence"
+for threads in (1, 2):
+    numba.set_num_threads(threads); cv2.setNumThreads(threads)
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=9, calibration=scene.calibration, max_disparity=28)
+    found = [getattr(each, name).tobytes() for each in matcher.run(pairs) for name in names]
+    print(hashlib.sha256(b"".join(found)).hexdigest())
+"""
+    runs = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    assert len(runs) == 2
+    assert runs[0] == runs[1]
+
+
 def test_no_more_frames_are_kept_than_are_fused() -> None:
     found = run(frames(range(5)), fuse=3)
 
     assert max(float(each.frames.max()) for each in found) <= 3 + 1e-3
+
+
+def test_what_is_kept_of_a_stream_does_not_grow() -> None:
+    scene = MovingScene(height=96, width=104)
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=8, max_disparity=16, check=False)
+    sizes = []
+    for k in range(20):
+        (_,) = matcher.run([scene.dark(sway(k % 24), PHOTONS, k)])
+        sizes.append(len(pickle.dumps(matcher)))
+
+    assert max(sizes[10:]) <= 1.01 * sizes[9]  # all that is kept, since it can go on from there
 
 
 def test_a_rig_at_rest_gives_the_mean_of_its_frames() -> None:

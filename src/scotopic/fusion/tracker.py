@@ -13,6 +13,7 @@ from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential, inverse
 from scotopic.fusion.motion import Motion, View, estimate_motion
+from scotopic.fusion.velocity import find_moving
 from scotopic.fusion.warp import carry_disparity
 from scotopic.fusion.window import Frame, FusedView, fuse_view
 from scotopic.result import Match
@@ -101,6 +102,7 @@ class Tracker(Generic[Array]):
         self._before: _Track[Array] | None = None  # the last one, until the pair after a cut shows which goes on
         self._pose, self._covariance = np.eye(4), np.zeros((6, 6))
         self._references = 0
+        self._number = -1  # of the newest pair
 
     @property
     def pose(self) -> tuple[Matrix, Matrix]:
@@ -122,6 +124,7 @@ class Tracker(Generic[Array]):
 
     def skip(self) -> None:
         """Note that a pair was lost or shows nothing."""
+        self._number += 1
         if self._track is not None:
             self._track = replace(self._track, missed=self._track.missed + 1)
 
@@ -129,6 +132,7 @@ class Tracker(Generic[Array]):
         self, images: tuple[Array, Array], valid: tuple[Array | None, Array | None] = (None, None)
     ) -> FusedPair[Array]:
         """Return a new pair with the light of those before it that show the same scene."""
+        self._number += 1
         track, motion = self._find(images)
         if track is None or motion is None:
             return self._start(images, valid)
@@ -180,7 +184,7 @@ class Tracker(Generic[Array]):
             self._covariance = np.diag(np.full(6, np.inf))
             self._before = replace(self._track, missed=self._track.missed + 1)
         noise = estimate_noise(self._backend, images, NoiseSettings())
-        first = (Frame(images, valid, self._pose),)
+        first = (Frame(images, valid, self._pose, number=self._number),)
         self._track = _Track(self._next_reference(), first, noise, map_covariance=self._covariance)
         left, right = (
             FusedView(image, self._backend.xp.ones_like(image[..., 0]) if ok is None else _as_weight(self._backend, ok))
@@ -200,7 +204,7 @@ class Tracker(Generic[Array]):
         self._pose = last.pose @ inverse(motion.matrix)
         turned = adjoint(last.pose)
         self._covariance = track.map_covariance + turned @ motion.covariance @ turned.T
-        return Frame(images, valid, self._pose, *find_exposure(motion, track.usual_gain))
+        return Frame(images, valid, self._pose, *find_exposure(motion, track.usual_gain), self._number)
 
     def _refer_to_brightest(self, track: _Track[Array], frame: Frame[Array]) -> tuple[_Track[Array], Frame[Array]]:
         """Return a track and its new frame in the values of the frame with most light.
@@ -230,18 +234,14 @@ class Tracker(Generic[Array]):
         assert track.known is not None
         backend, camera = self._backend, self._camera
         newest = others[::-1][: self._most - 1]
-        left, right = (
-            fuse_view(
-                backend,
-                camera,
-                frame,
-                newest,
-                carry_disparity(backend, camera, disparity, motion.matrix, view == 1),
-                track.noise,
-                view,
-                MOST_LIGHT,
-            )
+        carried = [
+            carry_disparity(backend, camera, disparity, motion.matrix, view == 1)
             for view, disparity in enumerate(track.known.disparities)
+        ]
+        moving = find_moving(backend, camera, frame, newest, carried, track.noise, MOST_LIGHT)
+        left, right = (
+            fuse_view(backend, camera, frame, newest, disparity, track.noise, view, MOST_LIGHT, moving)
+            for view, disparity in enumerate(carried)
         )
         return left, right
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from scotopic.arrays import Array
@@ -42,7 +42,7 @@ class Frame(Generic[Array]):
     """A pair that was recorded: both images, which of their pixels count (``None``: all), and from where.
 
     ``pose`` takes points of its left camera to the first one's, in baselines. ``gain`` and ``offset`` of both views
-    take values of the reference, a frame of the window, to its own.
+    take values of the reference, a frame of the window, to its own. ``number`` counts the pairs of the stream.
     """
 
     images: tuple[Array, Array]
@@ -50,10 +50,26 @@ class Frame(Generic[Array]):
     pose: Matrix
     gain: tuple[float, float] = (1.0, 1.0)
     offset: tuple[float, float] = (0.0, 0.0)
+    number: int = 0
+    _quarters: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
 
     def repeats(self, images: Sequence[Array]) -> tuple[bool, bool]:
         """Return which of its views are the same as those of a pair, in every pixel. Noise never is: no new light."""
         return is_equal(self.images[0], images[0]), is_equal(self.images[1], images[1])
+
+    def quarter(self, backend: Backend[Array], view: int) -> Array:
+        """Return an image in the values of the reference at quarter size, and as a last channel which pixels count.
+
+        It is kept: a frame is looked at again with each pair that follows.
+        """
+        if view not in self._quarters:
+            xp, image, valid = backend.xp, self.images[view], self.valid[view]
+            counts = xp.ones_like(image[..., :1]) if valid is None else xp.astype(valid, xp.float32)[..., None]
+            self._quarters[view] = backend.halve(backend.halve(xp.concat([image, counts], axis=2)))
+        small, gain, offset = self._quarters[view], self.gain[view], self.offset[view]
+        if (gain, offset) == (1.0, 0.0):
+            return small
+        return backend.xp.concat([(small[..., :-1] - offset) / gain, small[..., -1:]], axis=2)
 
     def worth(self, view: int, most: float) -> float:
         """Return how much light a view is worth, in that of the reference: half of its contrast is a quarter."""
@@ -74,6 +90,18 @@ class FusedView(Generic[Array]):
     frames: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Moving(Generic[Array]):
+    """What moves by itself: to the right and down, in px a frame, and its pixels in both views."""
+
+    velocity: tuple[float, float]
+    pixels: tuple[Array, Array]
+
+    def step(self, age: int) -> tuple[int, int]:
+        """Return how far it has moved since a frame of this age, in whole px."""
+        return math.floor(self.velocity[0] * age + 0.5), math.floor(self.velocity[1] * age + 0.5)
+
+
 def fuse_view(
     backend: Backend[Array],
     camera: StereoCamera,
@@ -83,23 +111,35 @@ def fuse_view(
     noise: NoiseModel,
     view: int,
     most: float = 1.0,
+    moving: Sequence[Moving[Array]] = (),
 ) -> FusedView[Array]:
     """Return one view of a frame, with the light of others added, the first of them first.
 
-    No frame counts as more than `most` with the light of the reference.
+    No frame counts as more than `most` with the light of the reference. What is `moving` is looked up where it was.
     """
     xp = backend.xp
-    mean, own = _exposed(present, view), present.valid[view]
+    mean, own = exposed(present, view), present.valid[view]
     count = (xp.ones_like(mean[..., 0]) if own is None else xp.astype(own, xp.float32)) * present.worth(view, most)
     for group in _doubling(others):
         total, weight = 0 * mean, 0 * count
         for frame in group:
-            image = _exposed(frame, view)
+            stack = image = exposed(frame, view)
             valid = frame.valid[view]
-            stack = image if valid is None else xp.concat([image, xp.astype(valid, xp.float32)[..., None]], axis=2)
+            if moving and valid is None:
+                valid = xp.ones_like(image[..., 0])  # what is moved has edges
+            if valid is not None:
+                stack = xp.concat([image, xp.astype(valid, xp.float32)[..., None]], axis=2)
             to_frame = inverse(frame.pose) @ present.pose
             seen, is_seen = look_back(backend, camera, stack, disparity, to_frame, view == 1)
-            share = xp.astype(is_seen, xp.float32) * frame.worth(view, most)
+            share = xp.astype(is_seen, xp.float32)
+            for thing in moving:
+                step = thing.step(present.number - frame.number)
+                there, is_there = look_back(
+                    backend, camera, shifted(backend, stack, *step), disparity, to_frame, view == 1
+                )
+                seen = xp.where(thing.pixels[view][..., None], there, seen)
+                share = xp.where(thing.pixels[view], xp.astype(is_there, xp.float32), share)
+            share = share * frame.worth(view, most)
             if valid is not None:
                 share, seen = share * seen[..., -1], seen[..., :-1]
             total, weight = total + seen * share[..., None], weight + share
@@ -111,7 +151,20 @@ def fuse_view(
     return FusedView(mean, count)
 
 
-def _exposed(frame: Frame[Array], view: int) -> Array:
+def shifted(backend: Backend[Array], values: Array, right: int, down: int) -> Array:
+    """Return an image or a map moved by whole pixels; 0 where nothing has come from."""
+    if (right, down) == (0, 0):
+        return values
+    height, width = values.shape[:2]
+    moved = backend.xp.zeros_like(values)
+    if abs(right) < width and abs(down) < height:
+        to = slice(max(down, 0), height + min(down, 0)), slice(max(right, 0), width + min(right, 0))
+        since = slice(max(-down, 0), height + min(-down, 0)), slice(max(-right, 0), width + min(-right, 0))
+        moved[to] = values[since]
+    return moved
+
+
+def exposed(frame: Frame[Array], view: int) -> Array:
     """Return an image in the values of the window's reference."""
     image, gain, offset = frame.images[view], frame.gain[view], frame.offset[view]
     return image if (gain, offset) == (1.0, 0.0) else (image - offset) / gain
