@@ -10,8 +10,13 @@ from rooms import room
 
 import scotopic
 from scotopic.progress import unheard
-from scotopic.settings import FineSettings
-from scotopic.stages.color_costs import add_color_volume, choose_color_scale, reference_color_volume
+from scotopic.settings import ColorSettings
+from scotopic.stages.color_costs import (
+    add_color_volume,
+    choose_color_scale,
+    reference_color_volume,
+    weigh_colors_in_the_dark,
+)
 from scotopic.stages.equalization import REACH, compare_light, equalize_views, fit_deciles
 
 random = np.random.default_rng
@@ -46,24 +51,27 @@ class TestColorVolume:
         for found, expected in zip(costs, (0.0, 0.5, 1.0), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
-    def test_it_is_added_in_units_of_its_spread(self, there: Calls) -> None:
+    def test_both_volumes_are_added_in_units_of_their_spread(self, there: Calls) -> None:
         images = list(random(1).random((2, *sized(there.device, (16, 24), (6, 12)), 3), np.float32))
-        shape = (4, *images[0].shape[:2])
+        before = random(2).random((4, *images[0].shape[:2]), np.float32)
 
-        def add(backend, left, right):  # type: ignore[no-untyped-def]
-            volume = backend.asarray(np.full(shape, 7, np.float32))
-            add_color_volume(backend, volume, (left, right), 0.3, range(4), FineSettings(color_share=3.0))
+        def add(backend, volume, left, right):  # type: ignore[no-untyped-def]
+            add_color_volume(backend, volume, (left, right), 0.04, range(4), ColorSettings(color_noise=1.0), 3.0)
             return volume
 
-        added = there.run(add, *images) - 7
+        found = there.run(add, before.copy(), *images)
 
-        assert added.std(axis=0).mean() == pytest.approx(3, rel=1e-3)
+        left, right = (image.astype(float) for image in images)
+        colors = reference_color_volume(left, right, 0.2, range(4), ColorSettings().color_window)
+        parts = [each / each.std(axis=0).mean() for each in (before.astype(float), colors)]
+        np.testing.assert_allclose(found, parts[0] + 3 * parts[1], rtol=1e-3, atol=1e-3)
 
-    def test_the_scale_follows_the_noise(self) -> None:
-        settings = FineSettings(color_contrast=0.01, color_noise=0.5)
+    def test_the_scale_follows_the_noise_and_the_weight_the_light(self) -> None:
+        settings = ColorSettings(color_contrast=0.01, color_noise=0.5, color_snr=0.3)
 
         assert choose_color_scale(0.0, settings) == 0.01
         assert choose_color_scale(0.2**2, settings) == pytest.approx(0.1)
+        assert [weigh_colors_in_the_dark(q, settings) for q in (0.0, 0.15, 0.6)] == pytest.approx([0, 0.5, 1])
 
 
 class TestUnequalLight:

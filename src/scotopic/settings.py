@@ -220,6 +220,19 @@ class ChannelSettings(Part):
 
 
 @dataclass(frozen=True)
+class ColorSettings(Part):
+    """Colors of denoised images as evidence (:mod:`scotopic.stages.color_costs`). Lengths are in working pixels."""
+
+    color_contrast: float = setting(0.01, "difference of colors, white being 1, that costs half as much as any")
+    color_noise: float = setting(0.5, "smallest such difference, in standard deviations of the noise", low=0)
+    color_window: float = setting(2.0, "window of the costs of colors")
+    color_snr: float = setting(
+        0.3, "signal-to-noise ratio of the images from which on colors count as much as all coarse evidence"
+    )
+    color_share: float = setting(2.0, "weight of colors beside the census", low=0)
+
+
+@dataclass(frozen=True)
 class FineSettings(Part):
     """Fine evidence, and what changes where it is used (:mod:`scotopic.stages.census`). Lengths are in fine pixels."""
 
@@ -229,10 +242,6 @@ class FineSettings(Part):
     fine_window: float = setting(1.0, "window of the fine costs")
     # 7 is enough for groups of 64, the most that DenoisingSettings allows.
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
-    color_share: float = setting(2.0, "weight of colors beside the census, where images are denoised", low=0)
-    color_contrast: float = setting(0.01, "difference of colors, white being 1, that costs half as much as any")
-    color_noise: float = setting(0.5, "smallest such difference, in standard deviations of the noise", low=0)
-    color_window: float = setting(2.0, "window of the costs of colors")
     coarse_decay: float = setting(20.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
     fine_p2: int = setting(1600, "P2 where pixels can be relied on without denoising", low=1, high=1_000_000)
     edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
@@ -349,6 +358,7 @@ class EvidenceMatchingSettings(Settings):
     resolution: ResolutionSettings = field(default_factory=ResolutionSettings)
     denoising: DenoisingSettings = field(default_factory=DenoisingSettings)
     channels: ChannelSettings = field(default_factory=ChannelSettings)
+    colors: ColorSettings = field(default_factory=ColorSettings)
     fine: FineSettings = field(default_factory=FineSettings)
     volume: VolumeSettings = field(default_factory=VolumeSettings)
     surfaces: SurfaceSettings = field(default_factory=SurfaceSettings)

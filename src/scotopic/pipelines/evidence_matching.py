@@ -18,7 +18,7 @@ from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
-from scotopic.stages.color_costs import add_color_volume, choose_color_scale
+from scotopic.stages.color_costs import add_color_volume, weigh_colors_in_the_dark
 from scotopic.stages.confidence import (
     UNSEEN,
     ConfidenceCalibration,
@@ -158,7 +158,8 @@ def gather_evidence(
     """Return coarse evidence in the dark, fine evidence with a share of the coarse in better light, then fine alone."""
     sizes = choose_sizes(pair.left.shape[:2], snr, settings)
     if sizes.fine is None:
-        return gather_coarse(backend, pair, snr, settings, sizes.coarse, report)
+        weight = weigh_colors_in_the_dark(snr.image_snr, settings.colors)
+        return gather_coarse(backend, pair, snr, settings, sizes.coarse, report, weight)
     if snr.has_clear_pixels:
         return gather_fine(backend, pair, snr, settings, sizes.fine, report)
     coarse = gather_coarse(backend, pair, snr, settings, sizes.coarse, partial(_report_part, report, 0))
@@ -177,16 +178,24 @@ def gather_coarse(
     settings: EvidenceMatchingSettings,
     factor: int,
     report: Share,
+    color_weight: float = 0.0,
 ) -> Evidence[Array]:
-    """Return the evidence of structure that survives noise, with ``factor x factor`` pixels averaged."""
+    """Return the evidence of structure that survives noise, with ``factor x factor`` pixels averaged.
+
+    ``color_weight`` is that of colors beside it.
+    """
     pair, settings = shrink_pair(backend, pair, settings, factor)
     pair = detect_correlated_noise(backend, pair, settings)
     if not snr.has_clear_pixels:
         pair = denoise_color_maps(backend, pair, settings.denoising, settings.channels)
     settings = relax_for_snr(settings, measure_snr(backend, pair, settings))
-    volume = build_volume(backend, build_channels(backend, pair, settings), settings.matching.disparities, report)
+    disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
+    volume = build_volume(backend, build_channels(backend, pair, settings), disparities, report)
+    if color_weight > 0:
+        compared = equalize_views(backend, *views, factor)
+        add_color_volume(backend, volume, compared, pair.variance, disparities, settings.colors, color_weight)
     same = uniform_penalties(backend, pair.left, settings.matching.p2)
-    return Evidence(volume, (pair.left_colors, pair.right_colors), (same, same), settings, factor)
+    return Evidence(volume, views, (same, same), settings, factor)
 
 
 def gather_fine(
@@ -207,14 +216,11 @@ def gather_fine(
         denoising = replace(settings.denoising, group_share=1.0, group_reach=fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, settings.channels)
         views = pair.left_colors, pair.right_colors
-    compared = equalize_views(backend, *views)
-    scale = choose_census_scale(pair.variance, fine)
-    if snr.has_clear_pixels:
-        volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
-    else:
-        volume = build_fine_volume(backend, compared, scale, disparities, fine, partial(_report_part, report, 0))
-        scale, report = choose_color_scale(pair.variance, fine), partial(_report_part, report, 1)
-        add_color_volume(backend, volume, compared, scale, disparities, fine, report)
+    compared = equalize_views(backend, *views, factor)
+    scale, colors = choose_census_scale(pair.variance, fine), settings.colors
+    volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
+    if not snr.has_clear_pixels:
+        add_color_volume(backend, volume, compared, pair.variance, disparities, colors, colors.color_share)
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2
     left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)

@@ -1,14 +1,15 @@
-"""Fine evidence of colors: bounded differences of the denoised images, in light that shows detail but is not clear.
+"""Colors as evidence: bounded differences of the denoised images.
 
-The census (:mod:`~scotopic.stages.census`) compares a pixel with those around it, and what noise the denoising has left
-enters twice. Colors themselves rest on more: a denoised value is a mean over many pixels. So in this light the volume
-gets a second kind of fine evidence, the bounded difference of Geman and McClure::
+The other evidence is about structure: channels are high-passed (:mod:`~scotopic.stages.channels`), and the census
+compares a pixel with those around it. But once denoised, a color is itself a mean over many pixels, and says what a
+surface is up to its very edge. So its difference between the views counts as well, bounded after Geman and McClure, so
+that no edge outvotes the surface beside it::
 
     e(x, d) = mean over the channels of (I(x) - I'(x - d))^2
     cost(x, d) = e / (e + scale^2)
 
-The bound keeps an edge from outvoting the surface beside it, as in the census. ``scale`` goes with the noise of the
-images before they were denoised. The views must have the same light for this (:mod:`~scotopic.stages.equalization`).
+``scale`` goes with the noise of the images before they were denoised. In the dark the weight grows with the images'
+signal-to-noise ratio. The views must have the same light (:mod:`~scotopic.stages.equalization`).
 """
 
 from __future__ import annotations
@@ -21,29 +22,40 @@ from numpy.typing import NDArray
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, unheard
-from scotopic.settings import FineSettings
+from scotopic.settings import ColorSettings
 from scotopic.stages.evidence_volume import reference_blur
 
 
-def choose_color_scale(noise_variance: float, settings: FineSettings) -> float:
+def choose_color_scale(noise_variance: float, settings: ColorSettings) -> float:
     """Return the difference of colors that costs half as much as any."""
     return float(max(settings.color_contrast, settings.color_noise * noise_variance**0.5))
+
+
+def weigh_colors_in_the_dark(image_snr: float, settings: ColorSettings) -> float:
+    """Return the weight of colors beside all coarse evidence together."""
+    return float(min(image_snr / settings.color_snr, 1.0))
 
 
 def add_color_volume(
     backend: Backend[Array],
     volume: Array,
     images: Sequence[Array],
-    scale: float,
+    noise_variance: float,
     disparities: range,
-    settings: FineSettings,
+    settings: ColorSettings,
+    weight: float,
     progress: Share = unheard,
 ) -> None:
-    """Add the costs of the colors of two images ``(H, W, C)`` to a volume, in place, in units of their spread."""
+    """Add the costs of the colors of two images ``(H, W, C)`` to a volume, in place.
+
+    Both are taken in units of their spread: what the volume held is divided by its own.
+    """
+    backend.normalize_volume(volume)
     left, right = images
+    scale = choose_color_scale(noise_variance, settings)
     colors = backend.color_volume(left, right, disparities, scale, settings.color_window, progress)
     backend.normalize_volume(colors)
-    colors *= settings.color_share
+    colors *= weight
     volume += colors
 
 
