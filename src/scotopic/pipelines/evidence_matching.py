@@ -158,7 +158,7 @@ def gather_evidence(
     """Return coarse evidence in the dark, fine evidence with a share of the coarse in better light, then fine alone."""
     sizes = choose_sizes(pair.left.shape[:2], snr, settings)
     if sizes.fine is None:
-        weight = weigh_colors_in_the_dark(snr.image_snr, settings.colors)
+        weight = 0.0 if snr.has_correlated_noise else weigh_colors_in_the_dark(snr.image_snr, settings.colors)
         return gather_coarse(backend, pair, snr, settings, sizes.coarse, report, weight)
     if snr.has_clear_pixels:
         return gather_fine(backend, pair, snr, settings, sizes.fine, report)
@@ -207,7 +207,7 @@ def gather_fine(
     report: Share,
 ) -> Evidence[Array]:
     """Return the evidence of single pixels: of clear images their census, else census and colors, denoised."""
-    pair, settings = shrink_pair(backend, pair, adapt_to_fine(settings, snr), factor)
+    pair, settings = shrink_pair(backend, pair, adapt_to_fine(settings), factor)
     fine, disparities = settings.fine, settings.matching.disparities
     views = pair.left, pair.right
     if not snr.has_clear_pixels:
@@ -219,7 +219,7 @@ def gather_fine(
     compared = equalize_views(backend, *views, factor)
     scale, colors = choose_census_scale(pair.variance, fine), settings.colors
     volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
-    if not snr.has_clear_pixels:
+    if not (snr.has_clear_pixels or snr.has_correlated_noise):
         add_color_volume(backend, volume, compared, pair.variance, disparities, colors, colors.color_share)
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2

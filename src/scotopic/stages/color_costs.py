@@ -9,7 +9,8 @@ that no edge outvotes the surface beside it::
     cost(x, d) = e / (e + scale^2)
 
 ``scale`` goes with the noise of the images before they were denoised. In the dark the weight grows with the images'
-signal-to-noise ratio. The views must have the same light (:mod:`~scotopic.stages.equalization`).
+signal-to-noise ratio. The views must have the same light (:mod:`~scotopic.stages.equalization`). Noise that is
+correlated between pixels is not averaged away: it leaves blotches of color in each view, so colors do not count there.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class ConfidenceCalibration(NamedTuple):
 #: strongest evidence is where the relief is; counting it against single pixels gained nothing there.
 CALIBRATIONS = (
     ConfidenceCalibration(-6.005, 0.252, 0.154, 0.0, -1.577),
-    ConfidenceCalibration(-4.456, 0.215, 0.118, -0.785, -0.987),
+    ConfidenceCalibration(-4.071, 0.25, 0.134, -0.744, -0.881),
     ConfidenceCalibration(-2.953, -1.088, 0.523, -0.922, -0.851),
 )
 

@@ -165,14 +165,14 @@ def adapt_to_quietest(settings: EvidenceMatchingSettings) -> EvidenceMatchingSet
     return replace(settings, noise=quietest)
 
 
-def adapt_to_fine(settings: EvidenceMatchingSettings, snr: SnrEstimate) -> EvidenceMatchingSettings:
+def adapt_to_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
     """Return the settings with the reach of the score, jumps within planes and ``P2`` that suit fine evidence."""
     fine = settings.fine
     return replace(
         settings,
         score=replace(settings.score, confidence_reach=fine.fine_reach),
         surfaces=replace(settings.surfaces, plane_tau=fine.fine_tau),
-        matching=replace(settings.matching, p2=fine.fine_p2) if snr.has_clear_pixels else settings.matching,
+        matching=replace(settings.matching, p2=fine.fine_p2),
     )
 
 
