@@ -17,7 +17,13 @@ from scotopic.stages.color_costs import (
     reference_color_volume,
     weigh_colors_in_the_dark,
 )
-from scotopic.stages.equalization import REACH, compare_light, equalize_views, fit_deciles
+from scotopic.stages.equalization import (
+    REACH,
+    compare_light,
+    equalize_exposure,
+    fit_deciles,
+    remove_regional_light,
+)
 
 random = np.random.default_rng
 
@@ -91,37 +97,55 @@ class TestUnequalLight:
     def test_views_of_one_color_differ_by_an_offset(self, there: Calls, value: float) -> None:
         left = np.full((24, 32, 1), 0.5, np.float32)
 
-        light = there.run(compare_light, left, np.full_like(left, value))
+        light = there.run(compare_light, left, np.full_like(left, value), range(8))
 
         assert light.gains == pytest.approx([1.0])
         assert light.offsets == pytest.approx([0.5 - value], abs=1e-6)
         assert not light.is_regional
 
+    @pytest.mark.parametrize("shift", [64, -64])
+    def test_what_only_one_view_sees_does_not_count(self, there: Calls, shift: int) -> None:
+        # That is black in one view and white in the other, so that the deciles of the whole views differ by much.
+        blocks = random(5).random((8, 20, 1), np.float32)
+        wide = np.repeat(np.repeat(blocks, 12, axis=0), 12, axis=1)
+        alone = np.zeros((len(wide), abs(shift), 1), np.float32)
+        near, far = np.concatenate([alone, wide], axis=1), np.concatenate([wide, alone + 1], axis=1)
+        left, right = (near, far) if shift > 0 else (far, near)
+
+        light = there.run(compare_light, left, 0.5 * right + 0.2, range(-80, 81))
+
+        # The blur mixes a little of it into what is beside it.
+        np.testing.assert_allclose(light.gains, 2.0, rtol=0.15)
+        assert fit_deciles(*(np.quantile(each, [0.1, 0.3, 0.5, 0.7, 0.9]) for each in (left, right)))[2] > light.misfit
+
     def test_another_exposure_of_each_color_is_undone(self, there: Calls) -> None:
         left, right = self.views()
         gains, offsets = np.array([0.5, 0.7, 0.9], np.float32), np.array([0.1, 0.0, -0.05], np.float32)
 
-        plain = there.run(compare_light, left, right)
-        changed = there.run(compare_light, left, right * gains + offsets)
-        _, undone = there.run(equalize_views, left, right * gains + offsets)
+        plain = there.run(compare_light, left, right, range(40))
+        changed = there.run(compare_light, left, right * gains + offsets, range(40))
 
-        # What the views of equal light differ by, because each sees something that the other does not, stays.
-        np.testing.assert_allclose(changed.gains, plain.gains / gains, rtol=1e-3)
+        np.testing.assert_allclose(plain.gains, 1, atol=0.1)
+        np.testing.assert_allclose(changed.gains, 1 / gains, rtol=0.1)
         assert not changed.is_regional
-        np.testing.assert_allclose(undone, right * plain.gains + plain.offsets, atol=2e-3)
+        undone = there.run(equalize_exposure, right * gains + offsets, changed)
+        np.testing.assert_allclose(undone, right, atol=0.06)
 
     def test_light_from_another_side_is_noticed_and_removed(self, there: Calls) -> None:
         left, right = self.views()
         columns = np.linspace(0, 1, right.shape[1], dtype=np.float32)[:, None]
         lamp = np.exp(-(((columns - 0.8) / 0.15) ** 2))  # a third of the picture is three times as bright
+        lit = right * (1 / 3 + lamp)
 
-        light = there.run(compare_light, left, right * (1 / 3 + lamp))
-        found = there.run(equalize_views, left, right * (1 / 3 + lamp))
+        light = there.run(compare_light, left, lit, range(40))
+        found = there.run(remove_regional_light, left, lit, light)
 
-        assert not there.run(compare_light, left, right).is_regional
         assert light.is_regional
         for each in found:  # nothing is left that is wide
             assert np.abs(there.blur(each, 4 * REACH)).max() < 0.3 * np.abs(each).max()
+        same = there.run(compare_light, left, right, range(40))
+        assert not same.is_regional
+        np.testing.assert_array_equal(there.run(remove_regional_light, left, right, same)[1], right)
 
     def test_a_pair_of_unequal_exposure_is_matched_like_an_equal_one(self) -> None:
         """In the light of 32 frames, where colors count."""

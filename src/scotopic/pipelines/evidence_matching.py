@@ -31,7 +31,7 @@ from scotopic.stages.confidence import (
 )
 from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
-from scotopic.stages.equalization import equalize_views
+from scotopic.stages.equalization import compare_light, equalize_exposure, remove_regional_light
 from scotopic.stages.evidence_volume import build_volume, weigh_by_light
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
@@ -192,7 +192,9 @@ def gather_coarse(
     disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
     volume = build_volume(backend, build_channels(backend, pair, settings), disparities, report)
     if color_weight > 0:
-        compared = equalize_views(backend, *views, factor)
+        light = compare_light(backend, *views, disparities, factor)
+        left, right = remove_regional_light(backend, *views, light, factor)
+        compared = left, equalize_exposure(backend, right, light)
         add_color_volume(backend, volume, compared, pair.variance, disparities, settings.colors, color_weight)
     same = uniform_penalties(backend, pair.left, settings.matching.p2)
     return Evidence(volume, views, (same, same), settings, factor)
@@ -216,15 +218,17 @@ def gather_fine(
         denoising = replace(settings.denoising, group_share=1.0, group_reach=fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, settings.channels)
         views = pair.left_colors, pair.right_colors
-    compared = equalize_views(backend, *views, factor)
+    light = compare_light(backend, *views, disparities, factor)
+    left, right = remove_regional_light(backend, *views, light, factor)
     scale, colors = choose_census_scale(pair.variance, fine), settings.colors
-    volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
+    volume = build_fine_volume(backend, (left, right), scale, disparities, fine, report)
     if not (snr.has_clear_pixels or snr.has_correlated_noise):
+        compared = left, equalize_exposure(backend, right, light)
         add_color_volume(backend, volume, compared, pair.variance, disparities, colors, colors.color_share)
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2
-    left, right = (edge_penalties(backend, view, p1, p2, contrast) for view in views)
-    return Evidence(volume, views, (left, right), settings, factor)
+    penalties = tuple(edge_penalties(backend, view, p1, p2, contrast) for view in views)
+    return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor)
 
 
 def follow_surfaces(

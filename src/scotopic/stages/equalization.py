@@ -1,11 +1,13 @@
 """Views of unequal light: one is exposed longer, or lamps shine on the scene from another side.
 
 Channels are high-passed, and the census is blind to gain and offset, but colors can only be compared in the same light,
-and a lamp's gradient over a wall is structure that is not at the wall's disparity. How the light differs shows
-in how bright the views are, without any match: both see nearly the same surfaces, so the deciles of their blurred
-brightness are nearly the same. Where they are not, gain and offset of the right view are fitted to the deciles, channel
-by channel. Where that leaves a misfit, the light differs by region. Then both views lose what is wider than a few
-pixels, and with it the light.
+and a lamp's gradient over a wall is structure that is not at the wall's disparity. How the light differs shows in how
+bright the views are, before any match: at the disparity that most of the scene has, the parts that both views share
+have nearly the same surfaces, so the deciles of their blurred brightness are the same, but for gain and offset. All
+shifts of the disparity range are tried, and the one that leaves the smallest misfit counts.
+
+Gain and offset are fitted channel by channel and taken off the right view's colors. Where the misfit is large, light
+differs by region. Then both views lose what is wider than a few pixels, and with it the light.
 """
 
 from __future__ import annotations
@@ -16,23 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.arrays import Array
+from scotopic.backends.device import to_numpy
 from scotopic.backends.protocol import Backend
 from scotopic.stages.channels import both, high_pass
 
 REACH = 8.0  #: px at full size, blur of the brightness; and what is left of views whose light differs by region
 DECILES = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
-EVERY = 4  #: px; the blurred brightness of others tells nothing new
-# In standard deviations of the brightness. Over real scenes from two photons to clean the misfit of gain and offset is
-# 0.01 to 0.05, with another exposure too, and 0.13 to 0.14 where a lamp was moved.
-REGIONAL = 0.09
+EVERY = 4  #: working px; the blurred brightness of others tells nothing new
+# In standard deviations of the brightness. On the scenes of the tuning half it is 0.006 to 0.022, with another exposure
+# too, and 0.094 where a lamp was moved.
+REGIONAL = 0.05
 _TINY = 1e-6
+
+Floats = NDArray[np.float64]
 
 
 class LightDifference(NamedTuple):
     """How the light of the right view differs from that of the left."""
 
-    gains: NDArray[np.float64]  #: of each channel: what the right view's values are multiplied by to be like the left's
-    offsets: NDArray[np.float64]  #: ... and what is added to them
+    gains: Floats  #: of each channel: what the right view's values are multiplied by to be like the left's
+    offsets: Floats  #: ... and what is added to them
     misfit: float  #: mean difference that is left of the deciles of brightness, in standard deviations
 
     @property
@@ -41,26 +46,42 @@ class LightDifference(NamedTuple):
         return self.misfit > REGIONAL
 
 
-def compare_light(backend: Backend[Array], left: Array, right: Array, factor: int = 1) -> LightDifference:
+def compare_light(
+    backend: Backend[Array], left: Array, right: Array, disparities: range, factor: int = 1
+) -> LightDifference:
     """Compare the light of two views ``(H, W, C)`` in which ``factor x factor`` pixels are one."""
     blurred = backend.blur_views(both(backend, left, right), REACH / factor)[:, ::EVERY, ::EVERY]
-    gray = fit_deciles(*_find_deciles(backend, backend.xp.mean(blurred, axis=3)))
-    channels = [fit_deciles(*_find_deciles(backend, blurred[..., c])) for c in range(left.shape[2])]
-    gains, offsets, _ = (np.array(each) for each in zip(*channels, strict=True))
-    return LightDifference(gains, offsets, gray[2])
+    (views,) = to_numpy(blurred)
+    width = views.shape[2]
+    # At least half of the views must be shared.
+    shifts = {min(max(d // EVERY, -(width // 2)), width // 2) for d in disparities}
+    grays = views.mean(axis=3)
+    shared = min(sorted(shifts), key=lambda shift: fit_deciles(*_deciles_of_shared(grays, shift))[2])
+    fits = [fit_deciles(*_deciles_of_shared(views[..., c], shared)) for c in range(views.shape[3])]
+    misfit = fit_deciles(*_deciles_of_shared(grays, shared))[2]
+    return LightDifference(np.array([gain for gain, _, _ in fits]), np.array([offset for _, offset, _ in fits]), misfit)
 
 
-def equalize_views(backend: Backend[Array], left: Array, right: Array, factor: int = 1) -> tuple[Array, Array]:
-    """Return two views in the same light; ``factor x factor`` pixels are one."""
-    light = compare_light(backend, left, right, factor)
+def remove_regional_light(
+    backend: Backend[Array], left: Array, right: Array, light: LightDifference, factor: int = 1
+) -> tuple[Array, Array]:
+    """Return two views without what is wide if their light differs by region, and as they are otherwise."""
+    if not light.is_regional:
+        return left, right
+    fine = high_pass(backend, both(backend, left, right), REACH / factor)
+    return fine[0], fine[1]
+
+
+def equalize_exposure(backend: Backend[Array], right: Array, light: LightDifference) -> Array:
+    """Return the right view with the exposure of the left; light that differs by region has been removed already."""
     if light.is_regional:
-        fine = high_pass(backend, both(backend, left, right), REACH / factor)
-        return fine[0], fine[1]
+        return right
     gains, offsets = (backend.asarray(each.astype(np.float32)) for each in (light.gains, light.offsets))
-    return left, right * gains + offsets
+    equal: Array = right * gains + offsets
+    return equal
 
 
-def fit_deciles(left: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[float, float, float]:
+def fit_deciles(left: Floats, right: Floats) -> tuple[float, float, float]:
     """Return the gain and the offset that make the right deciles most like the left ones, and the misfit."""
     spread = float(left.std())
     if spread < _TINY or float(right.std()) < _TINY:
@@ -70,5 +91,9 @@ def fit_deciles(left: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[
     return float(gain), float(offset), float(np.abs(left - design @ (gain, offset)).mean()) / spread
 
 
-def _find_deciles(backend: Backend[Array], views: Array) -> list[NDArray[np.float64]]:
-    return [np.array([backend.quantile(view, q) for q in DECILES]) for view in (views[0], views[1])]
+def _deciles_of_shared(views: NDArray[np.float32], shift: int) -> tuple[Floats, Floats]:
+    """Return the deciles of what both maps show if the content of the right one lies ``shift`` columns to the left."""
+    width = views.shape[2]
+    left = views[0, :, max(shift, 0) : width + min(shift, 0)]
+    right = views[1, :, max(-shift, 0) : width - max(shift, 0)]
+    return np.quantile(left, DECILES), np.quantile(right, DECILES)
