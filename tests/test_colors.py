@@ -81,8 +81,8 @@ class TestColorVolume:
 
 
 class TestUnequalLight:
-    def views(self) -> tuple[np.ndarray, np.ndarray]:
-        scene = room()
+    def views(self, width: int = 384, height: int = 256) -> tuple[np.ndarray, np.ndarray]:
+        scene = room(width, height)
         return scene.left, scene.right
 
     def test_the_fit_finds_gain_and_offset(self) -> None:
@@ -132,18 +132,18 @@ class TestUnequalLight:
         np.testing.assert_allclose(undone, right, atol=0.06)
 
     def test_light_from_another_side_is_noticed_and_removed(self, there: Calls) -> None:
-        left, right = self.views()
+        left, right = self.views(192, 128)
         columns = np.linspace(0, 1, right.shape[1], dtype=np.float32)[:, None]
         lamp = np.exp(-(((columns - 0.8) / 0.15) ** 2))  # a third of the picture is three times as bright
         lit = right * (1 / 3 + lamp)
 
-        light = there.run(compare_light, left, lit, range(40))
+        light = there.run(compare_light, left, lit, range(24))
         found = there.run(remove_regional_light, left, lit, light)
 
         assert light.is_regional
         for each in found:  # nothing is left that is wide
             assert np.abs(there.blur(each, 4 * REACH)).max() < 0.3 * np.abs(each).max()
-        same = there.run(compare_light, left, right, range(40))
+        same = there.run(compare_light, left, right, range(24))
         assert not same.is_regional
         np.testing.assert_array_equal(there.run(remove_regional_light, left, right, same)[1], right)
 
