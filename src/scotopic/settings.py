@@ -243,7 +243,7 @@ class FineSettings(Part):
     # 7 is enough for groups of 64, the most that DenoisingSettings allows.
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
     coarse_decay: float = setting(20.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
-    fine_p2: int = setting(1600, "P2 of fine evidence", low=1, high=1_000_000)
+    fine_p2: int = setting(1600, "P2 where there is fine evidence, in place of p2", low=1, high=1_000_000)
     edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
     edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)
     fine_reach: float = setting(1.5, "reach of the score's geometric mean")

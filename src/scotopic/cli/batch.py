@@ -84,10 +84,9 @@ def run_batch(clips: Sequence[Clip], options: ClipOptions, scheduler: str | None
     """Match the clips that are not done, and return what became of all of them, in the order of the list.
 
     A clip is done if its folder has a complete report of the same inputs, by content, and the same options, and the
-    files of which it tells. What an interrupted run has left, or somebody who removed a part of it, is replaced; the
-    results of other inputs or options only if the options allow it. A clip
-    that fails does not stop the others. With a `scheduler` the workers of its cluster must see the files under the same
-    paths.
+    files that it lists. What an interrupted run has left, or somebody who removed a part of it, is replaced; the
+    results of other inputs or options only if the options allow it. A clip that fails does not stop the others. With a
+    `scheduler` the workers of its cluster must see the files under the same paths.
     """
     from scotopic.evaluation.cluster import ClusterLostError, open_cluster
 

@@ -2,8 +2,8 @@
 
 The codes of a JPEG have no checksum, but as many of them must be there as there are blocks. A change inside them mostly
 shifts what follows, and then codes are missing, impossible or left over. (Mostly: they fall into step again, and by
-chance it can be the right one.) What changes the value of a coefficient alone
-cannot be noticed; nor is anything looked for in progressive and other rare kinds.
+chance it can be the right one.) What changes the value of a coefficient alone cannot be noticed. Nothing is looked for
+in progressive and other rare kinds.
 """
 
 import struct

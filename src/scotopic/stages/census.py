@@ -14,7 +14,8 @@ so that views of unequal exposure are compared as well as equal ones. ``scale`` 
 noise does not.
 
 The two kinds of evidence complement each other, so both are added, each in units of its own spread. The coarse one
-fades with the light: its weight is ``1 / (1 + decay q)``, ``q`` the signal-to-noise ratio of the finest band.
+fades with the light: its weight is ``1 / (1 + decay q)``, ``q`` the signal-to-noise ratio of the finest band. Where
+that is high enough to do without denoising, it is left out.
 """
 
 from __future__ import annotations

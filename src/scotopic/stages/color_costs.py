@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
-from scotopic.progress import Share, unheard
+from scotopic.progress import unheard
 from scotopic.settings import ColorSettings
 from scotopic.stages.evidence_volume import reference_blur
 
@@ -45,7 +45,6 @@ def add_color_volume(
     disparities: range,
     settings: ColorSettings,
     weight: float,
-    progress: Share = unheard,
 ) -> None:
     """Add the costs of the colors of two images ``(H, W, C)`` to a volume, in place.
 
@@ -54,7 +53,7 @@ def add_color_volume(
     backend.normalize_volume(volume)
     left, right = images
     scale = choose_color_scale(noise_variance, settings)
-    colors = backend.color_volume(left, right, disparities, scale, settings.color_window, progress)
+    colors = backend.color_volume(left, right, disparities, scale, settings.color_window, unheard)
     backend.normalize_volume(colors)
     colors *= weight
     volume += colors

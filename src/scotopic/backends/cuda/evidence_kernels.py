@@ -77,9 +77,7 @@ def census_costs(left, right, volume, features, height, width, first, BLOCK: tl.
 
 
 @triton.jit(do_not_specialize=["height", "width", "first"])
-def color_costs(
-    left, right, volume, height, width, first, square, CHANNELS: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def color_costs(left, right, volume, height, width, first, square, CHANNELS: tl.constexpr, BLOCK: tl.constexpr):
     """``e / (e + square)`` of the mean squared differences ``e`` of ``left(y, x)`` and ``right(y, x - first - k)``."""
     k = tl.program_id(1)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
