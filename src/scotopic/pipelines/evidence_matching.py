@@ -190,9 +190,10 @@ def gather_coarse(
         pair = denoise_color_maps(backend, pair, settings.denoising, settings.channels)
     settings = relax_for_snr(settings, measure_snr(backend, pair, settings))
     disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
+    # Before the volume is begun, which a GPU then works on without another wait for the host.
+    light = compare_light(backend, *views, disparities, factor) if color_weight > 0 else None
     volume = build_volume(backend, build_channels(backend, pair, settings), disparities, report)
-    if color_weight > 0:
-        light = compare_light(backend, *views, disparities, factor)
+    if light is not None:
         left, right = remove_regional_light(backend, *views, light, factor)
         compared = left, equalize_exposure(backend, right, light)
         add_color_volume(backend, volume, compared, pair.variance, disparities, settings.colors, color_weight)
