@@ -5,10 +5,11 @@ import pytest
 from moving_scene import MovingScene, sway
 
 from scotopic.backends import cpu_backend
+from scotopic.backends.protocol import Look
 from scotopic.depth import Calibration
 from scotopic.fusion.geometry import Rays, StereoCamera, adjoint, exponential, inverse, project
 from scotopic.fusion.motion import derivatives
-from scotopic.fusion.warp import carry_disparity, look_back
+from scotopic.fusion.warp import HIDDEN, carry_disparity
 
 CAMERA = StereoCamera(100.0, 1.25, 30.0, 20.0, 3.0)
 TWIST = np.array([0.2, -0.1, 0.3, 0.02, -0.03, 0.05])
@@ -102,8 +103,10 @@ def test_what_is_in_front_hides_what_is_behind() -> None:
 
     wrong = np.abs(carried - after.disparity)[8:-8, 20:-20] > 1
     assert wrong.mean() < 0.03  # the board's outline, a pixel or so wide
-    seen, is_seen = look_back(cpu_backend(), scene.camera, before.left, after.disparity, pose, False)
-    inside = is_seen[8:-8, 20:-20]
+    look = np.array([Look(scene.camera.projection(pose, False)).numbers()], np.float32)
+    q, everywhere = after.disparity + np.float32(scene.camera.doffs), np.ones_like(after.disparity)
+    seen, is_seen = cpu_backend().look_back([before.left], [everywhere], q, look, HIDDEN)
+    inside = is_seen[8:-8, 20:-20] > 0
     assert 0.8 < inside.mean() < 1  # what the board hid from the first view is not seen there
     difference = np.abs(seen - after.left).max(axis=2)[8:-8, 20:-20]
     assert np.median(difference[inside]) < 0.03  # half a pixel of this texture

@@ -305,7 +305,8 @@ def _mean_flow(backend: Backend[Array], camera: StereoCamera, view: _Template[Ar
 def _products(backend: Backend[Array], one: Array, other: Array) -> Matrix:
     """Return the sums of the products of some images with others."""
     xp = backend.xp
-    return backend.inner_products(*(xp.reshape(each, (each.shape[0], -1)) for each in (one, other)))
+    (found,) = to_numpy(backend.inner_products(*(xp.reshape(each, (each.shape[0], -1)) for each in (one, other))))
+    return found
 
 
 def _covariance(

@@ -15,7 +15,7 @@ from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential,
 from scotopic.fusion.motion import Motion, View, estimate_motion
 from scotopic.fusion.velocity import find_moving
 from scotopic.fusion.warp import carry_disparity
-from scotopic.fusion.window import Frame, FusedView, fuse_view
+from scotopic.fusion.window import Frame, FusedView, fuse_views
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import NoiseModel, estimate_noise
@@ -239,11 +239,7 @@ class Tracker(Generic[Array]):
             for view, disparity in enumerate(track.known.disparities)
         ]
         moving = find_moving(backend, camera, frame, newest, carried, track.noise, MOST_LIGHT)
-        left, right = (
-            fuse_view(backend, camera, frame, newest, disparity, track.noise, view, MOST_LIGHT, moving)
-            for view, disparity in enumerate(carried)
-        )
-        return left, right
+        return fuse_views(backend, camera, frame, newest, carried, track.noise, MOST_LIGHT, moving)
 
     def _follow(
         self, track: _Track[Array], frame: Frame[Array], others: Sequence[Frame[Array]], motion: Motion
