@@ -32,8 +32,11 @@ def test_points_are_seen_where_the_pinhole_model_puts_them(is_right: bool) -> No
     x = CAMERA.focal * (moved[..., 0] - is_right) / moved[..., 2] + CAMERA.cx + CAMERA.doffs * is_right
     y = CAMERA.focal / CAMERA.aspect * moved[..., 1] / moved[..., 2] + CAMERA.cy
 
-    rays = Rays.of_view(cpu_backend(), CAMERA, disparity.shape, is_right)
-    column, row, q = project(cpu_backend(), CAMERA, rays, disparity + np.float32(CAMERA.doffs), motion)
+    rays, place = (
+        Rays.of_view(cpu_backend(), CAMERA, disparity.shape, is_right),
+        CAMERA.projection(motion, is_right).numbers(),
+    )
+    column, row, q = project(cpu_backend(), rays, disparity + np.float32(CAMERA.doffs), place)
 
     assert np.allclose(column, x, atol=2e-3)
     assert np.allclose(row, y, atol=2e-3)
@@ -49,7 +52,8 @@ def test_the_derivatives_are_those_of_the_projection(is_right: bool) -> None:
     for axis, (du, dv) in enumerate(zip(*derivatives(backend, CAMERA, rays, q), strict=True)):
         twist = np.zeros(6)
         twist[axis] = step
-        ahead, behind = (project(cpu_backend(), CAMERA, rays, q, exponential(sign * twist)) for sign in (1, -1))
+        places = (CAMERA.projection(exponential(sign * twist), is_right).numbers() for sign in (1, -1))
+        ahead, behind = (project(cpu_backend(), rays, q, place) for place in places)
         assert np.allclose((ahead[0] - behind[0]) / (2 * step), du, atol=0.05)
         assert np.allclose((ahead[1] - behind[1]) / (2 * step), dv, atol=0.05)
 

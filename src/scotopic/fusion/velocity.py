@@ -67,7 +67,8 @@ def find_moving(
     if len(others) < 2 * TOGETHER - 1 or min(shape) < MIN_SIDE * SCALE:
         return []
     camera = camera.halved().halved()
-    window = [present, *others]
+    window = list(others)
+    window.insert(0, present)
     parts = [window[start : start + TOGETHER] for start in range(0, len(window) - TOGETHER + 1, TOGETHER)]
     frames = window[1 : TOGETHER * len(parts)]
     threshold = _threshold(len(parts), present.images[0].shape[2])
@@ -81,8 +82,8 @@ def find_moving(
         for frame in frames:
             arrays += frame.quarter(backend, view)
     work = partial(_compare_velocities, backend, camera.doffs, noise, threshold)
-    gains, evidence, *small = backend.replayed(("moving", camera.doffs, noise, threshold), work, *arrays)
-    return _gather(backend, gains, evidence, small, threshold, shape)
+    found = backend.replayed(("moving", camera.doffs, noise, threshold), work, *arrays)
+    return _gather(backend, found[0], found[1], found[2:], threshold, shape)
 
 
 def _threshold(parts: int, channels: int) -> float:
@@ -106,32 +107,36 @@ def _compare_velocities(
     counts of them. Nothing is read back from the device, so that all of it can be recorded.
     """
     xp, length = backend.xp, len(views) // 2
-    small, totals, weights = list[Array](), list[Array](), list[Array]()
+    small: list[Array] = []
+    totals: list[Array] = []
+    weights: list[Array] = []
     for view in (0, 1):
-        disparity, own, share, *others = views[view * length : (view + 1) * length]
+        own = views[view * length : (view + 1) * length]
+        (disparity, image, share), images, counts = own[:3], own[3::2], own[4::2]
         small.append(backend.halve(backend.halve(disparity)) / SCALE)
-        for start in range(-1, len(others) // 2, TOGETHER):  # the present frame is the first of the first part
+        for start in range(-1, len(images), TOGETHER):  # the present frame is the first of the first part
             part = slice(max(start, 0), start + TOGETHER)
             total, weight = backend.look_back(
-                others[::2][part], others[1::2][part], small[view] + doffs, looks[view][part], HIDDEN / SCALE
+                images[part], counts[part], small[view] + doffs, looks[view][part], HIDDEN / SCALE
             )
             if start < 0:
-                total, weight = total + own * share[..., None], weight + share
+                total, weight = total + image * share[..., None], weight + share
             totals.append(total)
             weights.append(weight)
     total, weight = xp.stack(totals), xp.stack(weights)
     is_seen = xp.astype(weight > 0, xp.float32)[..., None]
     blurred = backend.blur_views(xp.concat([total / xp.clip(weight, min=1e-6)[..., None], is_seen], axis=3), FINE)
     mean = blurred[..., :-1] / xp.clip(blurred[..., -1:], min=1e-6)
-    planes = xp.moveaxis(mean, -1, 1)
-    means, weight = (xp.reshape(each, (2, -1, *each.shape[1:])) for each in (planes, weight))
+    height, width, channels = mean.shape[1:]
+    means = xp.reshape(xp.moveaxis(mean, -1, 1), (2, -1, channels, height, width))
+    weight = xp.reshape(weight, (2, -1, height, width))
     variance = noise.recorded_variance(means[:, 0])  # of a pixel of a frame at full size
     certainty = SCALE**2 * 4 * math.pi * FINE**2 / xp.clip(variance, min=1e-12)
     gains = backend.velocity_gains(means, weight, certainty, steps, MOST, MARGIN)
     wide = backend.blur_views(_pool(backend, gains, small, 0), WIDE)
     is_best = (wide == xp.max(wide, axis=0)) & (wide > threshold)
     evidence = xp.sum(xp.reshape(xp.where(is_best, wide, 0.0), (len(VELOCITIES), -1)), axis=1)
-    return [gains, evidence, *small]
+    return [gains, evidence, small[0], small[1]]
 
 
 def _pool(backend: Backend[Array], gains: Array, disparities: Sequence[Array], view: int) -> Array:

@@ -141,10 +141,11 @@ def fuse_views(
 
     No frame counts as more than `most` with the light of the reference. What is `moving` is looked up where it was.
     """
-    looks, arrays = [], list[Array]()
+    looks: list[Look] = []
+    arrays: list[Array] = []
     everywhere = backend.xp.ones_like(disparities[0])
     ages = [present.number - frame.number for frame in others]
-    layers = [[(0, 0) for _ in ages], *([thing.step(age) for age in ages] for thing in moving)]
+    layers = [[(0, 0)] * len(others)] + [[thing.step(age) for age in ages] for thing in moving]
     for view in (0, 1):
         for steps in layers:
             looks += [frame.look(camera, present, view, most, step) for frame, step in zip(others, steps, strict=True)]
@@ -169,10 +170,11 @@ def _fuse(backend: Backend[Array], noise: NoiseModel, things: int, looks: Array,
     Nothing is read back from the device, so that all of it can be recorded.
     """
     xp, length = backend.xp, len(views) // 2
-    fused = list[Array]()
+    fused: list[Array] = []
     for view in (0, 1):
-        mean, count, q, *others = views[view * length : (view + 1) * length]
-        moving, images, counts = others[:things], others[things::2], others[things + 1 :: 2]
+        own = views[view * length : (view + 1) * length]
+        mean, count, q = own[:3]
+        moving, images, counts = own[3 : 3 + things], own[3 + things :: 2], own[4 + things :: 2]
         for group in _doubling(len(images)):
             look_back = partial(backend.look_back, images[group], counts[group], q)
             total, weight = look_back(looks[view][0][group], HIDDEN)

@@ -15,7 +15,7 @@ class CpuFusion:
     def splat(self, q: np.ndarray, place: np.ndarray) -> np.ndarray:
         front = np.zeros((1, *q.shape), np.float32)
         kernels.splat(0, 1, np.ascontiguousarray(q), np.ascontiguousarray(place[None]), front)
-        return front[0]
+        return np.asarray(front[0])
 
     def look_back(
         self,
@@ -59,8 +59,6 @@ class CpuFusion:
     ) -> np.ndarray:
         views, _, _, height, width = means.shape
         gains = np.zeros((len(steps), views, height, width), np.float32)
-        share_out(
-            kernels.velocity_gains, height, *(np.ascontiguousarray(each) for each in (means, weights, certainty, steps)),
-            np.float32(most), margin, gains,
-        )  # fmt: skip
+        arrays = [np.ascontiguousarray(each) for each in (means, weights, certainty, steps)]
+        share_out(kernels.velocity_gains, height, *arrays, np.float32(most), margin, gains)
         return gains
