@@ -19,7 +19,7 @@ import scotopic
 from scotopic.backends import cpu_backend
 from scotopic.errors import DarkImageWarning, InputError, PairWarning, SettingsError
 from scotopic.fusion.geometry import StereoCamera
-from scotopic.fusion.window import Frame, fuse_view
+from scotopic.fusion.window import Frame, fuse_views
 from scotopic.pipelines import run_pipeline
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import estimate_noise
@@ -290,7 +290,7 @@ def test_what_moves_by_itself_leaves_no_ghost() -> None:
     now = SCENE.draw(None, board_shift=0.9)
     noise = estimate_noise(backend, window[0].images, NoiseSettings())
 
-    view = fuse_view(backend, camera, window[7], window[6::-1], now.disparity, noise, 0)
+    view, _ = fuse_views(backend, camera, window[7], window[6::-1], 2 * [now.disparity], noise)
 
     changed = np.abs(now.left - SCENE.draw().left).max(axis=2) > 0.25
     assert np.median(view.frames[changed]) < 2

@@ -5,10 +5,11 @@ import pytest
 from moving_scene import MovingScene, sway
 
 from scotopic.backends import cpu_backend
+from scotopic.backends.protocol import Look
 from scotopic.depth import Calibration
 from scotopic.fusion.geometry import Rays, StereoCamera, adjoint, exponential, inverse, project
 from scotopic.fusion.motion import derivatives
-from scotopic.fusion.warp import carry_disparity, look_back
+from scotopic.fusion.warp import HIDDEN, carry_disparity
 
 CAMERA = StereoCamera(100.0, 1.25, 30.0, 20.0, 3.0)
 TWIST = np.array([0.2, -0.1, 0.3, 0.02, -0.03, 0.05])
@@ -31,8 +32,11 @@ def test_points_are_seen_where_the_pinhole_model_puts_them(is_right: bool) -> No
     x = CAMERA.focal * (moved[..., 0] - is_right) / moved[..., 2] + CAMERA.cx + CAMERA.doffs * is_right
     y = CAMERA.focal / CAMERA.aspect * moved[..., 1] / moved[..., 2] + CAMERA.cy
 
-    rays = Rays.of_view(cpu_backend(), CAMERA, disparity.shape, is_right)
-    column, row, q = project(cpu_backend(), CAMERA, rays, disparity + np.float32(CAMERA.doffs), motion)
+    rays, place = (
+        Rays.of_view(cpu_backend(), CAMERA, disparity.shape, is_right),
+        CAMERA.projection(motion, is_right).numbers(),
+    )
+    column, row, q = project(cpu_backend(), rays, disparity + np.float32(CAMERA.doffs), place)
 
     assert np.allclose(column, x, atol=2e-3)
     assert np.allclose(row, y, atol=2e-3)
@@ -48,7 +52,8 @@ def test_the_derivatives_are_those_of_the_projection(is_right: bool) -> None:
     for axis, (du, dv) in enumerate(zip(*derivatives(backend, CAMERA, rays, q), strict=True)):
         twist = np.zeros(6)
         twist[axis] = step
-        ahead, behind = (project(cpu_backend(), CAMERA, rays, q, exponential(sign * twist)) for sign in (1, -1))
+        places = (CAMERA.projection(exponential(sign * twist), is_right).numbers() for sign in (1, -1))
+        ahead, behind = (project(cpu_backend(), rays, q, place) for place in places)
         assert np.allclose((ahead[0] - behind[0]) / (2 * step), du, atol=0.05)
         assert np.allclose((ahead[1] - behind[1]) / (2 * step), dv, atol=0.05)
 
@@ -102,8 +107,10 @@ def test_what_is_in_front_hides_what_is_behind() -> None:
 
     wrong = np.abs(carried - after.disparity)[8:-8, 20:-20] > 1
     assert wrong.mean() < 0.03  # the board's outline, a pixel or so wide
-    seen, is_seen = look_back(cpu_backend(), scene.camera, before.left, after.disparity, pose, False)
-    inside = is_seen[8:-8, 20:-20]
+    look = np.array([Look(scene.camera.projection(pose, False)).numbers()], np.float32)
+    q, everywhere = after.disparity + np.float32(scene.camera.doffs), np.ones_like(after.disparity)
+    seen, is_seen = cpu_backend().look_back([before.left], [everywhere], q, look, HIDDEN)
+    inside = is_seen[8:-8, 20:-20] > 0
     assert 0.8 < inside.mean() < 1  # what the board hid from the first view is not seen there
     difference = np.abs(seen - after.left).max(axis=2)[8:-8, 20:-20]
     assert np.median(difference[inside]) < 0.03  # half a pixel of this texture

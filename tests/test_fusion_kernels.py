@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from devices import DEVICES
-from kernel_calls import Calls, fetch, on
+from kernel_calls import Calls, on
 
-from scotopic.backends.protocol import Compared
+from scotopic.backends.protocol import Compared, Look, Projection
 from scotopic.fusion.geometry import StereoCamera, exponential
 
 HEIGHT, WIDTH, CHANNELS = 7, 9, 2
@@ -22,6 +22,10 @@ def there(request: pytest.FixtureRequest) -> Calls:
 
 def random(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).random(shape).astype(np.float32)
+
+
+def numbers(of: Projection | Look) -> np.ndarray:
+    return np.array(of.numbers(), np.float32)
 
 
 def places(q: np.ndarray, is_right: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -39,7 +43,7 @@ def places(q: np.ndarray, is_right: bool) -> tuple[np.ndarray, np.ndarray, np.nd
 def test_the_nearest_point_is_in_front(there: Calls, is_right: bool) -> None:
     q = 1 + 4 * random(0, HEIGHT, WIDTH)
 
-    found = fetch(there.backend.splat(there.place(q), CAMERA.projection(MOTION, is_right)))
+    found = there.splat(q, numbers(CAMERA.projection(MOTION, is_right)))
 
     expected = np.zeros((HEIGHT, WIDTH))
     for x, y, near in zip(*(each.ravel() for each in places(q, is_right)), strict=True):
@@ -52,25 +56,34 @@ def test_the_nearest_point_is_in_front(there: Calls, is_right: bool) -> None:
 
 
 @pytest.mark.parametrize("is_right", [False, True])
-def test_an_image_is_seen_at_the_nearest_pixel_unless_something_hides_it(there: Calls, is_right: bool) -> None:
-    q, image = 1 + 4 * random(1, HEIGHT, WIDTH), random(2, HEIGHT, WIDTH, CHANNELS)
-    projection = CAMERA.projection(MOTION, is_right)
-    front = fetch(there.backend.splat(there.place(q), projection))
+def test_images_are_seen_at_the_nearest_pixel_unless_something_hides_it(there: Calls, is_right: bool) -> None:
+    q, place = 1 + 4 * random(1, HEIGHT, WIDTH), CAMERA.projection(MOTION, is_right)
+    images = [random(seed, HEIGHT, WIDTH, CHANNELS) for seed in (2, 3)]
+    counts = [(random(seed, HEIGHT, WIDTH) > 0.2).astype(np.float32) for seed in (4, 5)]
+    looks = [Look(place), Look(place, worth=0.5, gain=2.0, offset=0.125, step=(2, -1))]
+    front = there.splat(q, numbers(place))
 
-    found = there.backend.look_back(there.place(image), there.place(q), projection, 0.5)
+    found = there.look_back(images, counts, q, np.stack([numbers(look) for look in looks]), 0.5)
 
-    seen, is_seen = (fetch(each) for each in found)
+    total, weight = np.zeros((HEIGHT, WIDTH, CHANNELS)), np.zeros((HEIGHT, WIDTH))
     hidden = 0
     for i, j in np.ndindex(HEIGHT, WIDTH):
         x, y, near = (each[i, j] for each in places(q, is_right))
         column, row = int(np.floor(x + 0.5)), int(np.floor(y + 0.5))
-        inside = 0 <= column < WIDTH and 0 <= row < HEIGHT
-        is_free = inside and bool(front[row, column] <= near + 0.5)
-        hidden += inside and not is_free
-        assert is_seen[i, j] == is_free
-        if inside:
-            np.testing.assert_array_equal(seen[i, j], image[row, column])
+        if not (0 <= column < WIDTH and 0 <= row < HEIGHT):
+            continue
+        if front[row, column] > near + 0.5:
+            hidden += 1
+            continue
+        for image, count, look in zip(images, counts, looks, strict=True):
+            before = row - look.step[1], column - look.step[0]
+            if 0 <= before[0] < HEIGHT and 0 <= before[1] < WIDTH:
+                weight[i, j] += look.worth * count[before]
+                total[i, j] += look.worth * count[before] * (image[before] - look.offset) / look.gain
     assert hidden > 0
+    assert {0, 0.5, 1, 1.5} == set(weight.ravel())
+    np.testing.assert_allclose(found[0], total, atol=1e-6)
+    np.testing.assert_allclose(found[1], weight)
 
 
 def test_nothing_is_seen_of_what_is_behind_the_camera(there: Calls) -> None:
@@ -80,8 +93,8 @@ def test_nothing_is_seen_of_what_is_behind_the_camera(there: Calls) -> None:
 
     projection = CAMERA.projection(behind, is_right=False)
 
-    assert fetch(there.backend.splat(there.place(q), projection)).max() == 0
-    assert not fetch(there.backend.look_back(there.place(image), there.place(q), projection, 1.0)[1]).any()
+    assert there.splat(q, numbers(projection)).max() == 0
+    assert there.look_back([image], [np.ones_like(q)], q, numbers(Look(projection))[None], 1.0)[1].max() == 0
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -112,3 +125,40 @@ def test_the_sums_of_a_comparison_are_those_of_the_definition(there: Calls, chan
 
     assert all(each.dtype == np.float64 for each in found)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_gains_of_velocities_are_those_of_the_definition(there: Calls, channels: int) -> None:
+    parts, margin, most = 3, 1, 2.0
+    means, weights = random(9, 2, parts, channels, HEIGHT, WIDTH), random(10, 2, parts, HEIGHT, WIDTH)
+    weights[weights < 0.3] = 0  # not seen
+    certainty = 30 * random(11, 2, channels, HEIGHT, WIDTH)
+    steps = np.array([[[0, 0], [1, 0], [2, -1]], [[-1, 1], [-3, 2], [-20, 0]], [[0, 0], [0, 9], [1, 1]]], np.int32)
+
+    found = there.velocity_gains(means, weights, certainty, steps, most, margin)
+
+    def misfits(view: int, y: int, x: int, moved: np.ndarray) -> list[float]:
+        """How much each part but the newest differs from the mean of the newer ones; NaN where either is not seen."""
+        values, light, differences = np.zeros((0, channels)), np.zeros(0), []
+        for part, (right, down) in enumerate(moved):
+            inside = 0 <= y - down < HEIGHT and 0 <= x - right < WIDTH
+            place = (y - down, x - right) if inside else (0, 0)
+            weight = float(weights[(view, part, *place)]) if inside else 0.0
+            value = means[(view, part, slice(None), *place)].astype(np.float64)
+            if weight > 0 and light.sum() > 0:
+                newer = (values * light[:, None]).sum(axis=0) / light.sum()
+                energy = ((value - newer) ** 2 * certainty[view, :, y, x]).mean() / (1 / light.sum() + 1 / weight)
+                differences.append(min(float(energy), most))
+            else:
+                differences.append(np.nan)
+            values, light = np.vstack([values, value]), np.append(light, weight)
+        return differences
+
+    expected = np.zeros((len(steps), 2, HEIGHT, WIDTH))
+    for k, view, y, x in np.ndindex(expected.shape):
+        if margin <= y < HEIGHT - margin and margin <= x < WIDTH - margin:
+            rest, moved = misfits(view, y, x, 0 * steps[k]), misfits(view, y, x, steps[k])
+            expected[k, view, y, x] = np.nansum(np.subtract(rest, moved))
+    assert (expected > 0.1).sum() > 20
+    assert (expected < -0.1).sum() > 20
+    np.testing.assert_allclose(found, expected, atol=2e-5)

@@ -38,7 +38,8 @@ def reprojection(scene: MovingScene, found: np.ndarray, true: np.ndarray) -> flo
     """Mean distance, px, between where the points of the first view are seen by two motions."""
     disparity = scene.draw().disparity
     rays = Rays.of_view(cpu_backend(), scene.camera, disparity.shape, False)
-    one, other = (project(cpu_backend(), scene.camera, rays, disparity, motion) for motion in (found, true))
+    places = (scene.camera.projection(motion, False).numbers() for motion in (found, true))
+    one, other = (project(cpu_backend(), rays, disparity, place) for place in places)
     return float(np.hypot(one[0] - other[0], one[1] - other[1]).mean())
 
 

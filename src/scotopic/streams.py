@@ -6,7 +6,7 @@ import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -55,6 +55,7 @@ from scotopic.settings import EvidenceMatchingSettings, Settings, settings_for
 from scotopic.stages.consistency import Reason
 
 if TYPE_CHECKING:
+    from scotopic.backends.cuda.recordings import Recordings
     from scotopic.pipelines.cuda_graph import GraphRunner
 
 _Prepared = tuple[list[Any], tuple[Mask | None, Mask | None]]  # two images, and which of their pixels are masked
@@ -206,6 +207,7 @@ class Matcher:
         self.shape: tuple[int, int, int] | None = None
         self._stream: FusedStream[Any] | None = None
         self._runner: _CpuRunner | GraphRunner | None = None
+        self._recordings: Recordings | None = None
         if shape is not None:
             self._fix_shape(_full_shape(shape))
 
@@ -268,7 +270,9 @@ class Matcher:
                     assert self.fuse is not None
                     backend, run = self._fused_runner(silent)
                     self._stream = FusedStream(backend, run, self.settings, self.shape, self.fuse, self.calibration)
-                yield self._stream.match(images, masks, self._find_levels)
+                with self._recorded():
+                    result = self._stream.match(images, masks, self._find_levels)
+                yield result
 
     def refine(self, pairs: Sequence[Pair], reference: int, progress: Progress) -> Generator[Match, None, None]:
         """Yield the answers of :func:`refine_burst`."""
@@ -287,9 +291,13 @@ class Matcher:
         camera = camera_for(self.calibration, self.shape)
         valid = [valid_pixels(backend, each) for each in masks]
         burst: Burst[Any] = Burst(backend, camera, placed, valid, reference)
-        for fused in burst.fused(progress):
-            result = run([fused.left.image, fused.right.image], light_of(backend, fused))
-            burst.learn(result, fused)
+        answers = burst.fused(progress)
+        while True:
+            with self._recorded():
+                if (fused := next(answers, None)) is None:
+                    return
+                result = run([fused.left.image, fused.right.image], light_of(backend, fused))
+                burst.learn(result, fused)
             poses = np.full((len(pairs), 4, 4), np.nan)
             for number, pose in burst.poses.items():
                 poses[number], _ = in_unit(pose, np.zeros((6, 6)), camera.unit)
@@ -321,17 +329,23 @@ class Matcher:
         assert self.shape is not None
         settings = fit_to_memory(settings, self.shape)
         if isinstance(settings, EvidenceMatchingSettings):
-            from scotopic.backends.cuda.recordings import Recordings
-
-            recordings = None if interpreted() else Recordings()
 
             def run(images: list[Any], light: list[Any]) -> Match:
-                with cuda_backend().recording(recordings):
-                    return run_pipeline("cuda", images, settings, light=light, progress=progress, timed=False)
+                return run_pipeline("cuda", images, settings, light=light, progress=progress, timed=False)
 
             return cuda_backend(), run
         runner = self._new_runner()  # recorded as a graph
         return cuda_backend(), lambda images, light: runner.end(runner.begin(images))
+
+    def _recorded(self) -> AbstractContextManager[None]:
+        """Return a block in which a GPU records and replays the work of fusing, whatever of it is done again."""
+        if self.device == "cpu" or interpreted():
+            return nullcontext()
+        if self._recordings is None:
+            from scotopic.backends.cuda.recordings import FUSED, Recordings
+
+            self._recordings = Recordings(FUSED)
+        return cuda_backend().recording(self._recordings)
 
     def _prepared(self, pairs: Iterable[Any]) -> Generator[_Prepared, None, None]:
         """Yield checked images and their masks, each pair taken while the one before it is matched."""

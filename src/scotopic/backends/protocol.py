@@ -63,6 +63,20 @@ class Projection(NamedTuple):
         return (*map(float, self.turn.ravel()), *map(float, self.shift), *self[2:])
 
 
+class Look(NamedTuple):
+    """How another image is looked at: where the points are, and what its values are worth."""
+
+    place: Projection
+    worth: float = 1.0  #: weight of its pixels
+    gain: float = 1.0  #: values become ``(value - offset) / gain``
+    offset: float = 0.0
+    step: tuple[int, int] = (0, 0)  #: px to the right and down by which what is looked for has moved since
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return everything in one row, that of the projection first."""
+        return (*self.place.numbers(), self.worth, self.gain, self.offset, *self.step)
+
+
 @dataclass(frozen=True, eq=False)
 class Compared(Generic[Array]):
     """One view of a template, and the image that is compared with it where its points are after a motion."""
@@ -143,7 +157,7 @@ class Backend(Protocol[Array]):
         They are -1 and the width where there is none.
         """
 
-    def inner_products(self, one: Array, other: Array) -> Floats:
+    def inner_products(self, one: Array, other: Array) -> Array:
         """Return the inner products of rows ``(A, N)`` with rows ``(B, N)``, added up in float64: ``(A, B)``."""
 
     # Junctions
@@ -265,13 +279,20 @@ class Backend(Protocol[Array]):
 
     # Fusion
 
-    def splat(self, q: Array, projection: Projection) -> Array:
-        """Return the largest ``q`` of the points that land within a pixel of each place; 0 where none does."""
+    def splat(self, q: Array, place: Array) -> Array:
+        """Return the largest ``q`` of the points that land within a pixel of each place; 0 where none does.
 
-    def look_back(self, image: Array, q: Array, projection: Projection, hidden: float) -> tuple[Array, Array]:
-        """Return what an image shows at the nearest pixel to each point, and which points it shows.
+        ``place`` holds the numbers of a :class:`Projection`; an array, so that the work can be recorded.
+        """
 
-        Those that land outside are not shown, nor those with one in front that is nearer by more than ``hidden``.
+    def look_back(
+        self, images: Sequence[Array], counts: Sequence[Array], q: Array, looks: Array, hidden: float
+    ) -> tuple[Array, Array]:
+        """Return the weighted sum of what images show at the nearest pixel to each point, and that of the weights.
+
+        ``looks`` holds the numbers of a :class:`Look` for each image, ``counts`` says with 0 or 1 which of its pixels
+        count. Points that land outside are not shown, nor those with one in front that is nearer by more than
+        ``hidden``.
         """
 
     def compare(self, views: Sequence[Compared[Array]]) -> list[Floats]:
@@ -279,4 +300,16 @@ class Backend(Protocol[Array]):
 
         ``t`` are the template's values, ``J`` their derivatives, and ``s`` those of the other image, linearly between
         its pixels; points that land outside do not count.
+        """
+
+    def velocity_gains(
+        self, means: Array, weights: Array, certainty: Array, steps: Array, most: float, margin: int
+    ) -> Array:
+        """Return by how much the parts of a window fit better if all moves with a velocity than at rest.
+
+        It is ``(velocities, V, H, W)``, for images ``means`` ``(V, parts, C, H, W)``, the newest part first, of which
+        ``weights`` ``(V, parts, H, W)`` are seen, and 1 over the variance of a weight of 1, ``certainty`` ``(V, C, H,
+        W)``. ``steps`` ``(velocities, parts, 2)``, int32, say how far each part is moved to the right and down. Each
+        part is compared with the mean of all newer ones: their squared difference in units of its variance, ``most`` at
+        most. Places that are not seen on either side, at rest or moved, do not count, nor those within the margin.
         """

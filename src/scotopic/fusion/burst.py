@@ -25,7 +25,7 @@ from scotopic.fusion.tracker import (
     learn_from,
     shows_the_same,
 )
-from scotopic.fusion.window import Frame, fuse_view
+from scotopic.fusion.window import Frame, fuse_views
 from scotopic.progress import Progress, Stage, silent
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
@@ -132,8 +132,5 @@ class Burst(Generic[Array]):
             others.append(Frame(other, self._valid[number], inverse(motion.matrix), *exposure))
         # Without others the disparities are not looked at.
         disparities = (pair[0][..., 0], pair[1][..., 0]) if self._known is None else self._known.disparities
-        left, right = (
-            fuse_view(backend, self._camera, present, others, disparity, self._noise, view)
-            for view, disparity in enumerate(disparities)
-        )
-        return FusedPair(left, right, np.eye(4), np.zeros((6, 6)))
+        views = fuse_views(backend, self._camera, present, others, disparities, self._noise)
+        return FusedPair(*views, np.eye(4), np.zeros((6, 6)))

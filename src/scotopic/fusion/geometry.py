@@ -8,6 +8,7 @@ right camera is one baseline to the right: ``P = m/q + e1`` for its pixels, so t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -84,16 +85,18 @@ class Rays(Generic[Array]):
 
 
 def project(
-    backend: Backend[Array], camera: StereoCamera, rays: Rays[Array], q: Array, motion: Matrix
+    backend: Backend[Array], rays: Rays[Array], q: Array, place: Array | Sequence[float]
 ) -> tuple[Array, Array, Array]:
-    """Return column, row and ``q`` at which points are seen after a motion (:meth:`StereoCamera.projection`)."""
-    turn, shift, f, center, middle, aspect, least = camera.projection(motion, rays.is_right)
-    u, v = rays.u, rays.v
+    """Return column, row and ``q`` at which points are seen after a motion.
+
+    ``place`` are the numbers of its :class:`Projection`; as an array, they may be others when this is replayed.
+    """
+    u, v, (focal, center, middle, aspect, least) = rays.u, rays.v, (place[number] for number in range(12, 17))
     x, y, z = (
-        u * float(turn[i, 0]) + (v * float(turn[i, 1]) + float(turn[i, 2]) * f) + q * float(shift[i]) for i in range(3)
+        u * place[3 * i] + (v * place[3 * i + 1] + place[3 * i + 2] * focal) + q * place[9 + i] for i in range(3)
     )
     # A point beside the camera is seen nowhere; any place outside will do for it.
-    scale = f / backend.xp.where(backend.xp.abs(z) > least, z, least)
+    scale = focal / backend.xp.where(backend.xp.abs(z) > least, z, least)
     return x * scale + center, y * scale / aspect + middle, q * scale
 
 

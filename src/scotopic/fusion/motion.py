@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic
+from functools import partial
+from typing import Any, Generic
 
 import numpy as np
 
 from scotopic.arrays import Array
 from scotopic.backends.device import to_numpy
-from scotopic.backends.protocol import Backend, Compared
+from scotopic.backends.protocol import Backend, Compared, Look
 from scotopic.fusion.geometry import Matrix, Rays, StereoCamera, exponential, project
 from scotopic.stages.channels import both, high_pass
 
@@ -83,23 +84,24 @@ class Motion:
 
 
 @dataclass(frozen=True, eq=False)
+class _Template(Generic[Array]):
+    """One view at one size, ready to be compared with that of the new pair."""
+
+    image: Array
+    q: Array
+    jacobian: Array  #: six images, ``(6, H, W, C)``
+    weight: Array
+    other: Array  #: the new pair's image
+
+
+@dataclass(frozen=True, eq=False)
 class _Size(Generic[Array]):
     """Template and new pair at one size."""
 
     camera: StereoCamera
-    views: list[View[Array]]
-    pair: list[Array]
-
-
-@dataclass(frozen=True, eq=False)
-class _Template(Generic[Array]):
-    """One view at one size, ready to be compared."""
-
-    image: Array
-    rays: Rays[Array]
-    q: Array
-    jacobian: Array  #: six images, ``(6, H, W, C)``
-    weight: Array  #: ``(H, W, 1)``
+    views: list[_Template[Array]]
+    hessian: Matrix
+    flow: Matrix  #: of the mean squared change of place that a twist makes
 
 
 def estimate_motion(
@@ -110,50 +112,66 @@ def estimate_motion(
     starts: Sequence[Matrix],
 ) -> Motion:
     """Return the motion from a template at half size to a new pair at full size; `starts` are motions to begin with."""
-    sizes = _halve_until_small(backend, camera, template, pair)
+    sizes = _prepare(backend, camera, template, pair)
     motions = list(starts)
     for number, size in enumerate(sizes):
-        views = _prepare(backend, size)
         if number < TRIED and len(motions) > 1:
-            tried = [_align(backend, size, views, motion) for motion in motions]
-            fits = [_correlation(_compare(backend, size.camera, views, size.pair, motion)) for motion in tried]
+            tried = [_align(backend, size, motion) for motion in motions]
+            fits = [_correlation(_compare(backend, size, motion)) for motion in tried]
             motions = tried if number < TRIED - 1 and len(sizes) > TRIED else [tried[int(np.argmax(fits))]]
         else:
-            motions = [_align(backend, size, views, motions[0])]
+            motions = [_align(backend, size, motions[0])]
     motion = motions[0]
-    fit = _fit_exposure(_compare(backend, size.camera, views, size.pair, motion))
-    covariance = _covariance(backend, size, views, motion, fit)
-    return Motion(motion, covariance, fit.gain, fit.brightness, _likeness(backend, size, views, motion))
+    fit = _fit_exposure(_compare(backend, size, motion))
+    covariance, likeness = _judge(backend, size, motion, fit)
+    return Motion(motion, covariance, fit.gain, fit.brightness, likeness)
 
 
-def _halve_until_small(
+def _prepare(
     backend: Backend[Array], camera: StereoCamera, template: Sequence[View[Array]], pair: Sequence[Array]
 ) -> list[_Size[Array]]:
     """Return half size and below, the coarsest first."""
-    channels = template[0].image.shape[2]  # one where the three of the pictures are equal
-    halves = [backend.halve(image[..., :channels]) for image in pair]
-    size = _Size(camera.halved(), list(template), halves)
-    sizes = [size]
-    while min(size.pair[0].shape[:2]) >= 2 * SMALLEST:
-        views = [
-            View(backend.halve(view.image), backend.halve(view.disparity) / 2, backend.halve(view.weight))
-            for view in size.views
-        ]
-        size = _Size(size.camera.halved(), views, [backend.halve(image) for image in size.pair])
-        sizes.append(size)
+    arrays = [each for view in template for each in (view.image, view.disparity, view.weight)]
+    work = partial(_prepare_views, backend, camera)
+    *views, sums = backend.replayed(("sizes", camera), work, *arrays, *pair)
+    (squares,) = to_numpy(sums)
+    sizes = []
+    for number, (hessian, flow) in enumerate(squares):
+        camera = camera.halved()
+        sizes.append(_Size(camera, views[2 * number : 2 * number + 2], hessian, flow))
     return sizes[::-1]
 
 
-def _prepare(backend: Backend[Array], size: _Size[Array]) -> list[_Template[Array]]:
-    prepared = []
-    for k, view in enumerate(size.views):
-        rays = Rays.of_view(backend, size.camera, view.image.shape, k == 1)
-        q = view.disparity + size.camera.doffs
-        jacobian = chain(gradient(backend, view.image), derivatives(backend, size.camera, rays, q))
-        lowest, highest = backend.window_range(view.disparity, 1)
-        is_smooth = backend.xp.astype(highest - lowest < EDGE, backend.xp.float32)
-        prepared.append(_Template(view.image, rays, q, jacobian, (view.weight * is_smooth)[..., None]))
-    return prepared
+def _prepare_views(backend: Backend[Array], camera: StereoCamera, *arrays: Array) -> list[Any]:
+    """Return both views at half size, then at each size below, and ``(sizes, 2, 6, 6)``: Hessian and flow of each."""
+    views, pair = [list(arrays[:3]), list(arrays[3:6])], arrays[6:]
+    channels = views[0][0].shape[2]  # one where the three of the pictures are equal
+    others = [backend.halve(image[..., :channels]) for image in pair]
+    prepared: list[Any] = []
+    sums: list[Array] = []
+    while True:
+        camera = camera.halved()
+        hessian: list[Array] = []
+        flow: list[Array] = []
+        for k, ((image, disparity, weight), other) in enumerate(zip(views, others, strict=True)):
+            rays, q = Rays.of_view(backend, camera, image.shape, k == 1), disparity + camera.doffs
+            places = derivatives(backend, camera, rays, q)
+            jacobian = chain(gradient(backend, image), places)
+            lowest, highest = backend.window_range(disparity, 1)
+            smooth = weight * backend.xp.astype(highest - lowest < EDGE, backend.xp.float32)
+            prepared.append(_Template(image, q, jacobian, smooth, other))
+            hessian.append(_products(backend, jacobian * smooth[..., None], jacobian))
+            if k == 0:
+                flow = [_products(backend, each, each) / (q.shape[0] * q.shape[1]) for each in places]
+        sums.append(backend.xp.stack([hessian[0] + hessian[1], flow[0] + flow[1]]))
+        if min(others[0].shape[:2]) < 2 * SMALLEST:
+            prepared.append(backend.xp.stack(sums))
+            return prepared
+        views = [
+            [backend.halve(image), backend.halve(disparity) / 2, backend.halve(weight)]
+            for image, disparity, weight in views
+        ]
+        others = [backend.halve(image) for image in others]
 
 
 def gradient(backend: Backend[Array], image: Array) -> tuple[Array, Array]:
@@ -203,34 +221,12 @@ class _Exposure:
         return seen - self.gain[view] * template
 
 
-def _compare(
-    backend: Backend[Array],
-    camera: StereoCamera,
-    views: Sequence[_Template[Array]],
-    pair: Sequence[Array],
-    motion: Matrix,
-) -> list[_Comparison]:
+def _compare(backend: Backend[Array], size: _Size[Array], motion: Matrix) -> list[_Comparison]:
     compared = [
-        Compared(
-            view.image,
-            view.jacobian,
-            view.weight[..., 0],
-            view.q,
-            image,
-            camera.projection(motion, view.rays.is_right),
-        )
-        for view, image in zip(views, pair, strict=True)
+        Compared(view.image, view.jacobian, view.weight, view.q, view.other, size.camera.projection(motion, k == 1))
+        for k, view in enumerate(size.views)
     ]
     return [_Comparison(sums[:3], sums[3:]) for sums in backend.compare(compared)]
-
-
-def _look(
-    backend: Backend[Array], camera: StereoCamera, view: _Template[Array], image: Array, motion: Matrix
-) -> tuple[Array, Array]:
-    """Return what an image shows where a template's points are after a motion, and their weights."""
-    x, y, q = project(backend, camera, view.rays, view.q, motion)
-    seen, inside = sample_linear(backend, image, x, y)
-    return seen, view.weight * backend.xp.astype((inside & (q > 0))[..., None], backend.xp.float32)
 
 
 def sample_linear(backend: Backend[Array], image: Array, x: Array, y: Array) -> tuple[Array, Array]:
@@ -270,16 +266,15 @@ def _correlation(comparisons: Sequence[_Comparison]) -> float:
     return float(total[1] / max(total[0] * total[2], 1e-12) ** 0.5)
 
 
-def _align(backend: Backend[Array], size: _Size[Array], views: Sequence[_Template[Array]], motion: Matrix) -> Matrix:
+def _align(backend: Backend[Array], size: _Size[Array], motion: Matrix) -> Matrix:
     """Return the motion at one size."""
-    hessian, flow = _hessian(backend, views), _mean_flow(backend, size.camera, views[0])
-    hessian += 1e-6 * np.diag(np.diag(hessian)) + 1e-12 * np.eye(6)
+    hessian = size.hessian + 1e-6 * np.diag(np.diag(size.hessian)) + 1e-12 * np.eye(6)
     for _ in range(STEPS):
-        comparisons = _compare(backend, size.camera, views, size.pair, motion)
+        comparisons = _compare(backend, size, motion)
         score = _score(comparisons, _fit_exposure(comparisons))
         step: Matrix = np.asarray(np.linalg.solve(hessian, score), np.float64)
         motion = motion @ exponential(-step)
-        if float(step @ flow @ step) < ENOUGH**2:
+        if float(step @ size.flow @ step) < ENOUGH**2:
             break
     return motion
 
@@ -292,49 +287,59 @@ def _score(comparisons: Sequence[_Comparison], exposure: _Exposure) -> Matrix:
     return score
 
 
-def _hessian(backend: Backend[Array], views: Sequence[_Template[Array]]) -> Matrix:
-    return sum((_products(backend, view.jacobian * view.weight, view.jacobian) for view in views), np.zeros((6, 6)))
-
-
-def _mean_flow(backend: Backend[Array], camera: StereoCamera, view: _Template[Array]) -> Matrix:
-    """Return the matrix of the mean squared change of place that a twist makes."""
-    total = sum(_products(backend, each, each) for each in derivatives(backend, camera, view.rays, view.q))
-    return np.asarray(total / (view.q.shape[0] * view.q.shape[1]))
-
-
-def _products(backend: Backend[Array], one: Array, other: Array) -> Matrix:
+def _products(backend: Backend[Array], one: Array, other: Array) -> Array:
     """Return the sums of the products of some images with others."""
     xp = backend.xp
     return backend.inner_products(*(xp.reshape(each, (each.shape[0], -1)) for each in (one, other)))
 
 
-def _covariance(
-    backend: Backend[Array],
-    size: _Size[Array],
-    views: Sequence[_Template[Array]],
-    motion: Matrix,
-    exposure: _Exposure,
-) -> Matrix:
-    slopes, blocks = np.zeros((6, 6)), []
-    for k, (view, image) in enumerate(zip(views, size.pair, strict=True)):
-        gain, offset = exposure.gain[k], exposure.offset(k)
-        seen, weight = _look(backend, size.camera, view, image, motion)
-        across, down = (_look(backend, size.camera, view, each, motion)[0] for each in gradient(backend, image))
-        there = chain((across / gain, down / gain), derivatives(backend, size.camera, view.rays, view.q))
-        slopes += _products(backend, view.jacobian * weight, there)
-        rest = ((seen - offset) / gain - view.image) * weight
-        blocks.append(_block_sums(backend, view.jacobian * rest).T)
-    sums = np.concatenate(blocks)
+def _judge(backend: Backend[Array], size: _Size[Array], motion: Matrix, exposure: _Exposure) -> tuple[Matrix, float]:
+    """Return the covariance of a motion, and how clearly the details of the two pairs are alike after it."""
+    camera = size.camera
+    arrays: list[Array] = []
+    for view in size.views:
+        arrays += [view.image, view.q, view.jacobian, view.weight, view.other]
+    looks = [
+        Look(camera.projection(motion, k == 1), gain=exposure.gain[k], offset=exposure.offset(k)).numbers()
+        for k in (0, 1)
+    ]
+    work = partial(_sum_blocks_of_views, backend, camera)
+    numbers = backend.asarray(np.array(looks, np.float32))
+    slopes, sums, products = to_numpy(*backend.replayed(("judge", camera), work, numbers, *arrays))
+    likeness = float(products.sum() / max((products**2).sum(), 1e-30) ** 0.5)
     slopes = (slopes + slopes.T) / 2
     # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.
     values, axes = np.linalg.eigh(slopes)
     if not values.max() > 0:  # nor along any, as where no pixel has a disparity
-        return np.diag(np.full(6, np.inf))
+        return np.diag(np.full(6, np.inf)), likeness
     back = axes @ np.diag(1 / np.maximum(values, 1e-4 * values.max())) @ axes.T
-    return np.asarray(UNCOUNTED * back @ (sums.T @ sums) @ back)
+    return np.asarray(UNCOUNTED * back @ (sums @ sums.T) @ back), likeness
 
 
-def _block_sums(backend: Backend[Array], images: Array) -> Matrix:
+def _sum_blocks_of_views(backend: Backend[Array], camera: StereoCamera, looks: Array, *views: Array) -> list[Array]:
+    """Return ``A``, ``(6, 6)``, and of the blocks of both views the sums of ``w J^T r`` and of products of details."""
+    xp = backend.xp
+    slopes: list[Array] = []
+    sums: list[Array] = []
+    products: list[Array] = []
+    for k in (0, 1):
+        image, q, jacobian, weight, other = views[5 * k : 5 * k + 5]
+        rays, (gain, offset) = Rays.of_view(backend, camera, image.shape, k == 1), (looks[k, 18], looks[k, 19])
+        x, y, there = project(backend, rays, q, looks[k])
+        across, down = gradient(backend, other)
+        stack, inside = sample_linear(backend, xp.concat([other, across, down], axis=2), x, y)
+        weight = (weight * xp.astype(inside & (there > 0), xp.float32))[..., None]
+        channels = image.shape[2]
+        seen, across, down = (stack[..., first : first + channels] for first in range(0, 3 * channels, channels))
+        there = chain((across / gain, down / gain), derivatives(backend, camera, rays, q))
+        slopes.append(_products(backend, jacobian * weight, there))
+        sums.append(_block_sums(backend, jacobian * (((seen - offset) / gain - image) * weight)))
+        fine = high_pass(backend, both(backend, image, seen), DETAIL)
+        products.append(_block_sums(backend, (fine[0] * fine[1] * weight)[None]))
+    return [slopes[0] + slopes[1], xp.concat(sums, axis=1), xp.concat(products, axis=1)]
+
+
+def _block_sums(backend: Backend[Array], images: Array) -> Array:
     """Return the sums of the blocks of some images ``(K, H, W, C)``, all channels together: ``(K, blocks)``."""
     xp, (count, height, width, _) = backend.xp, images.shape
     side = min(max(round((height * width / BLOCKS) ** 0.5), SMALLEST_BLOCK), LARGEST_BLOCK)
@@ -344,16 +349,4 @@ def _block_sums(backend: Backend[Array], images: Array) -> Matrix:
         nothing: Array = 0 * xp.take(sums, backend.arange(1), axis=axis)
         sums = xp.concat([sums] + [nothing] * (whole - length), axis=axis)
     parts = xp.reshape(sums, (count, rows, side, columns, side))
-    (found,) = to_numpy(xp.reshape(xp.sum(xp.sum(parts, axis=4), axis=2), (count, -1)))
-    return np.asarray(found)
-
-
-def _likeness(backend: Backend[Array], size: _Size[Array], views: Sequence[_Template[Array]], motion: Matrix) -> float:
-    """Return how clearly the details of the two pairs are alike, from the sums of blocks."""
-    products = []
-    for view, image in zip(views, size.pair, strict=True):
-        seen, weight = _look(backend, size.camera, view, image, motion)
-        fine = high_pass(backend, both(backend, view.image, seen), DETAIL)
-        products.append(_block_sums(backend, (fine[0] * fine[1] * weight)[None])[0])
-    sums = np.concatenate(products)
-    return float(sums.sum() / max((sums**2).sum(), 1e-30) ** 0.5)
+    return xp.reshape(xp.sum(xp.sum(parts, axis=4), axis=2), (count, -1))

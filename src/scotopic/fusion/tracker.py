@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic
 
 import numpy as np
@@ -15,7 +16,7 @@ from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential,
 from scotopic.fusion.motion import Motion, View, estimate_motion
 from scotopic.fusion.velocity import find_moving
 from scotopic.fusion.warp import carry_disparity
-from scotopic.fusion.window import Frame, FusedView, fuse_view
+from scotopic.fusion.window import Frame, FusedView, fuse_views
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import NoiseModel, estimate_noise
@@ -239,11 +240,7 @@ class Tracker(Generic[Array]):
             for view, disparity in enumerate(track.known.disparities)
         ]
         moving = find_moving(backend, camera, frame, newest, carried, track.noise, MOST_LIGHT)
-        left, right = (
-            fuse_view(backend, camera, frame, newest, disparity, track.noise, view, MOST_LIGHT, moving)
-            for view, disparity in enumerate(carried)
-        )
-        return left, right
+        return fuse_views(backend, camera, frame, newest, carried, track.noise, MOST_LIGHT, moving)
 
     def _follow(
         self, track: _Track[Array], frame: Frame[Array], others: Sequence[Frame[Array]], motion: Motion
@@ -306,17 +303,30 @@ def learn_from(
     left, right, confidence = (backend.asarray(each) for each in maps)
     if not bool(backend.xp.all(left == left)):  # NaN
         return None
-    views = match.denoised or (match.left_colors, match.right_colors)
-    images = [
-        _mix(backend, _at_half_size(backend, backend.asarray(view), left.shape), plain, noise)
-        for view, plain in zip(views, (fused.left, fused.right), strict=True)
-    ]
+    views = [backend.asarray(view) for view in match.denoised or (match.left_colors, match.right_colors)]
+    work = partial(_make_template, backend, noise)
+    plain = fused.left.image, fused.left.frames, fused.right.image, fused.right.frames
+    one, other = backend.replayed(("template", noise), work, *views, *plain, left, right, confidence)
+    return Known((one, other), (left, right))
+
+
+def _make_template(
+    backend: Backend[Array],
+    noise: NoiseModel,
+    *arrays: Array,
+) -> list[View[Array]]:
+    """Return both views of a template.
+
+    ``arrays`` are the denoised views, image and light of the fused ones, both disparities, and the left confidence.
+    """
+    views, (left, right, confidence) = arrays[:-3], arrays[-3:]
     weights = confidence, _seen_from_right(backend, confidence, right)
-    template = [
-        View(image, backend.halve(disparity) / 2, backend.halve(weight))
-        for image, disparity, weight in zip(images, (left, right), weights, strict=True)
-    ]
-    return Known((template[0], template[1]), (left, right))
+    template = []
+    for k, (disparity, weight) in enumerate(zip((left, right), weights, strict=True)):
+        clear = _at_half_size(backend, views[k], left.shape)
+        image = _mix(backend, clear, FusedView(views[2 + 2 * k], views[3 + 2 * k]), noise)
+        template.append(View(image, backend.halve(disparity) / 2, backend.halve(weight)))
+    return template
 
 
 def _mix(backend: Backend[Array], clear: Array, fused: FusedView[Array], noise: NoiseModel) -> Array:
@@ -331,7 +341,7 @@ def _mix(backend: Backend[Array], clear: Array, fused: FusedView[Array], noise: 
     of_frame = noise.recorded_variance(clear) * (float((kernel**2).sum()) ** 2 / 4)  # of means of four, blurred
     variance = of_frame / xp.clip(backend.halve(fused.frames), min=0.25)[..., None]
     lost = noisy - clear
-    energy = max(float(xp.mean(lost * lost)) - float(xp.mean(variance)), 0.0)
+    energy = xp.clip(xp.mean(lost * lost) - xp.mean(variance), min=0)
     mixed: Array = clear + lost * (energy / (energy + variance + 1e-12))
     return mixed
 

@@ -21,12 +21,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
 
 from scotopic.arrays import Array
+from scotopic.backends.device import to_numpy
 from scotopic.backends.protocol import Backend
-from scotopic.fusion.geometry import StereoCamera, inverse
+from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.warp import HIDDEN
-from scotopic.fusion.window import Frame, Moving, shifted
+from scotopic.fusion.window import Frame, Moving
 from scotopic.stages.noise import NoiseModel
 from scotopic.subpixel import nearest_pixel
 
@@ -63,137 +67,116 @@ def find_moving(
     if len(others) < 2 * TOGETHER - 1 or min(shape) < MIN_SIDE * SCALE:
         return []
     camera = camera.halved().halved()
-    small = [backend.halve(backend.halve(disparity)) / SCALE for disparity in disparities]
     window = list(others)
     window.insert(0, present)
-    whole = len(window) // TOGETHER * TOGETHER
-    parts = [window[start : start + TOGETHER] for start in range(0, whole, TOGETHER)]
-    means = [[_average(backend, camera, present, part, small[view], view, most) for part in parts] for view in (0, 1)]
+    parts = [window[start : start + TOGETHER] for start in range(0, len(window) - TOGETHER + 1, TOGETHER)]
+    frames = window[1 : TOGETHER * len(parts)]
+    threshold = _threshold(len(parts), present.images[0].shape[2])
+    looks = [[frame.look(camera, present, view, most).numbers() for frame in frames] for view in (0, 1)]
     ages = [sum(present.number - frame.number for frame in part) / len(part) for part in parts]
-    at_rest = _misfits(backend, means, ages, (0.0, 0.0), noise)
-    gains = [
-        [_gain(backend, *views) for views in zip(at_rest, _misfits(backend, means, ages, velocity, noise), strict=True)]
-        for velocity in VELOCITIES
-    ]
-    channels, places = present.images[0].shape[2], 4 * (WIDE / FINE) ** 2
-    threshold = SURE * math.sqrt(4 * (len(parts) - 1) / (channels * places))
-    return _gather(backend, gains, small, threshold, shape)
+    steps = [[[math.floor(speed * age / SCALE + 0.5) for speed in velocity] for age in ages] for velocity in VELOCITIES]
+    arrays = [backend.asarray(np.array(looks, np.float32)), backend.asarray(np.array(steps, np.int32))]
+    for view in (0, 1):
+        image, counts = present.quarter(backend, view)
+        arrays += [disparities[view], present.expose(image, view), counts * present.worth(view, most)]
+        for frame in frames:
+            arrays += frame.quarter(backend, view)
+    work = partial(_compare_velocities, backend, camera.doffs, noise, threshold)
+    found = backend.replayed(("moving", camera.doffs, noise, threshold), work, *arrays)
+    return _gather(backend, found[0], found[1], found[2:], threshold, shape)
 
 
-def _average(
+def _threshold(parts: int, channels: int) -> float:
+    """Return the gain from which on a velocity is believed."""
+    places = 4 * (WIDE / FINE) ** 2
+    return SURE * math.sqrt(4 * (parts - 1) / (channels * places))
+
+
+def _compare_velocities(
     backend: Backend[Array],
-    camera: StereoCamera,
-    present: Frame[Array],
-    part: Sequence[Frame[Array]],
-    disparity: Array,
-    view: int,
-    most: float,
-) -> tuple[Array, Array]:
-    """Return the mean of some frames at quarter size, seen from the present one as if nothing moved, and its light."""
-    xp = backend.xp
-    total, weight = 0 * disparity[..., None], 0 * disparity
-    for frame in part:
-        image, seen = frame.quarter(backend, view), xp.ones_like(disparity)
-        if frame is not present:
-            place = camera.projection(inverse(frame.pose) @ present.pose, view == 1)
-            image, is_seen = backend.look_back(image, disparity + camera.doffs, place, HIDDEN / SCALE)
-            seen = xp.astype(is_seen, xp.float32)
-        image, seen = image[..., :-1], seen * xp.astype(image[..., -1] > 0.99, xp.float32) * frame.worth(view, most)
-        total, weight = total + image * seen[..., None], weight + seen
-    is_seen = xp.astype(weight > 0, xp.float32)
-    blurred = backend.blur(xp.concat([total / xp.clip(weight, min=1e-6)[..., None], is_seen[..., None]], axis=2), FINE)
-    return blurred[..., :-1] / xp.clip(blurred[..., -1:], min=1e-6), weight
-
-
-def _misfits(
-    backend: Backend[Array],
-    means: Sequence[Sequence[tuple[Array, Array]]],
-    ages: Sequence[float],
-    velocity: tuple[float, float],
+    doffs: float,
     noise: NoiseModel,
-) -> list[list[Array]]:
-    """Return for both views how much each mean differs from the newer ones if all moves with a velocity.
+    threshold: float,
+    looks: Array,
+    steps: Array,
+    *views: Array,
+) -> list[Array]:
+    """Return the gain of each velocity over rest in both views, what speaks for it, and the disparities of the test.
 
-    It is 1 if by noise alone, and -1 where either is not seen.
+    ``views`` are, of each view, its disparity, the present image with its weights, and the other images with what
+    counts of them. Nothing is read back from the device, so that all of it can be recorded.
     """
-    xp = backend.xp
-    found = []
-    for parts in means:
-        moved = []
-        for (mean, weight), age in zip(parts, ages, strict=True):
-            step = tuple(math.floor(speed * age / SCALE + 0.5) for speed in velocity)
-            moved.append((shifted(backend, mean, *step), shifted(backend, weight, *step)))
-        variance = noise.recorded_variance(parts[0][0])  # of a pixel of a frame at full size
-        certainty = SCALE**2 * 4 * math.pi * FINE**2 / xp.clip(variance, min=1e-12)
-        (mean, count), misfits = moved[0], []
-        for other, weight in moved[1:]:
-            both = (count > 0) & (weight > 0)
-            frames = 1 / xp.clip(count, min=1e-6) + 1 / xp.clip(weight, min=1e-6)
-            difference = other - mean
-            energy = xp.mean(difference * difference * certainty, axis=2) / frames
-            misfits.append(xp.where(both, xp.clip(energy, max=MOST), -1.0))
-            share = weight / xp.clip(count + weight, min=1e-6)
-            mean, count = mean + (other - mean) * share[..., None], count + weight
-        found.append(misfits)
-    return found
+    xp, length = backend.xp, len(views) // 2
+    small: list[Array] = []
+    totals: list[Array] = []
+    weights: list[Array] = []
+    for view in (0, 1):
+        own = views[view * length : (view + 1) * length]
+        (disparity, image, share), images, counts = own[:3], own[3::2], own[4::2]
+        small.append(backend.halve(backend.halve(disparity)) / SCALE)
+        for start in range(-1, len(images), TOGETHER):  # the present frame is the first of the first part
+            part = slice(max(start, 0), start + TOGETHER)
+            total, weight = backend.look_back(
+                images[part], counts[part], small[view] + doffs, looks[view][part], HIDDEN / SCALE
+            )
+            if start < 0:
+                total, weight = total + image * share[..., None], weight + share
+            totals.append(total)
+            weights.append(weight)
+    total, weight = xp.stack(totals), xp.stack(weights)
+    is_seen = xp.astype(weight > 0, xp.float32)[..., None]
+    blurred = backend.blur_views(xp.concat([total / xp.clip(weight, min=1e-6)[..., None], is_seen], axis=3), FINE)
+    mean = blurred[..., :-1] / xp.clip(blurred[..., -1:], min=1e-6)
+    height, width, channels = mean.shape[1:]
+    means = xp.reshape(xp.moveaxis(mean, -1, 1), (2, -1, channels, height, width))
+    weight = xp.reshape(weight, (2, -1, height, width))
+    variance = noise.recorded_variance(means[:, 0])  # of a pixel of a frame at full size
+    certainty = SCALE**2 * 4 * math.pi * FINE**2 / xp.clip(variance, min=1e-12)
+    gains = backend.velocity_gains(means, weight, certainty, steps, MOST, MARGIN)
+    wide = backend.blur_views(_pool(backend, gains, small, 0), WIDE)
+    is_best = (wide == xp.max(wide, axis=0)) & (wide > threshold)
+    evidence = xp.sum(xp.reshape(xp.where(is_best, wide, 0.0), (len(VELOCITIES), -1)), axis=1)
+    return [gains, evidence, small[0], small[1]]
 
 
-def _gain(backend: Backend[Array], at_rest: Sequence[Array], moved: Sequence[Array]) -> Array:
-    """Return by how much a velocity fits better than standing still does; 0 where that cannot be told."""
-    total = 0 * at_rest[0]
-    for one, other in zip(at_rest, moved, strict=True):
-        total = total + backend.xp.where((one >= 0) & (other >= 0), one - other, 0.0)
-    gain = backend.xp.zeros_like(total)
-    inside = slice(MARGIN, -MARGIN), slice(MARGIN, -MARGIN)
-    gain[inside] = total[inside]
-    return gain
+def _pool(backend: Backend[Array], gains: Array, disparities: Sequence[Array], view: int) -> Array:
+    """Return the gains of some velocities in one view, their mean with what the other view sees of the same points."""
+    xp, (count, _, height, width) = backend.xp, gains.shape
+    offset = -disparities[view] if view == 0 else disparities[view]
+    column = nearest_pixel(xp.astype(backend.arange(width), xp.float32) + offset, xp)
+    place = xp.astype(xp.clip(column, min=0, max=width - 1), xp.int64)
+    place = place + xp.reshape(backend.arange(height), (height, 1)) * width
+    other = xp.take(xp.reshape(gains[:, 1 - view], (count, -1)), xp.reshape(place, (-1,)), axis=1)
+    pooled: Array = (gains[:, view] + xp.reshape(other, (count, height, width))) / 2
+    return pooled
 
 
 def _gather(
     backend: Backend[Array],
-    gains: Sequence[Sequence[Array]],
+    gains: Array,
+    evidence: Array,
     disparities: Sequence[Array],
     threshold: float,
     shape: tuple[int, ...],
 ) -> list[Moving[Array]]:
     """Return what has moved, by the gains of all velocities over standing still in both views."""
-    xp = backend.xp
-    wide, narrow = [], []
-    for view in (0, 1):
-        toward = -1.0 if view == 0 else 1.0
-        pooled = xp.stack(
-            [(each[view] + _seen_from(backend, each[1 - view], toward * disparities[view])) / 2 for each in gains]
-        )
-        wide.append(backend.blur_views(pooled, WIDE))
-        narrow.append(backend.blur_views(pooled, NARROW))
-    best = xp.max(wide[0], axis=0)
-    evidence = [float(xp.sum(xp.where((each == best) & (each > threshold), each, 0.0))) for each in wide[0]]
-    largest = sorted(range(len(gains)), key=lambda number: -evidence[number])[:MOST_THINGS]
-    largest = [number for number in largest if evidence[number] >= MIN_PIXELS * threshold]
+    xp, (found,) = backend.xp, to_numpy(evidence)
+    largest = [int(number) for number in np.argsort(-found, kind="stable")[:MOST_THINGS]]
+    largest = [number for number in largest if found[number] >= MIN_PIXELS * threshold]
     if not largest:
         return []
+    kept = xp.stack([gains[number] for number in largest])
     marks: list[list[Array]] = []
     for view in (0, 1):
-        best = xp.max(xp.stack([wide[view][number] for number in largest]), axis=0)
-        marks.append([])
-        for number in largest:
-            gain = wide[view][number]
-            near = backend.blur(xp.astype(gain > threshold, xp.float32), AROUND) > 0.01
-            marks[view].append(near & (gain == best) & (gain > NEARBY / SURE * threshold) & (narrow[view][number] > 0))
-    return [
-        Moving(VELOCITIES[number], (_enlarged(backend, left, shape), _enlarged(backend, right, shape)))
-        for number, left, right in zip(largest, *marks, strict=True)
-    ]
+        pooled = _pool(backend, kept, disparities, view)
+        wide, narrow = backend.blur_views(pooled, WIDE), backend.blur_views(pooled, NARROW)
+        near = backend.blur_views(xp.astype(wide > threshold, xp.float32), AROUND) > 0.01
+        is_best = (wide == xp.max(wide, axis=0)) & (wide > NEARBY / SURE * threshold)
+        marks.append([_enlarge(backend, each, shape) for each in near & is_best & (narrow > 0)])
+    return [Moving(VELOCITIES[number], (left, right)) for number, left, right in zip(largest, *marks, strict=True)]
 
 
-def _seen_from(backend: Backend[Array], values: Array, offset: Array) -> Array:
-    """Return a map of one view as the other sees it, whose pixels lie this far to the right."""
-    xp, width = backend.xp, values.shape[1]
-    column = nearest_pixel(xp.astype(backend.arange(width), xp.float32) + offset, xp)
-    return xp.take_along_axis(values, xp.astype(xp.clip(column, min=0, max=width - 1), xp.int64), axis=1)
-
-
-def _enlarged(backend: Backend[Array], marks: Array, shape: tuple[int, ...]) -> Array:
+def _enlarge(backend: Backend[Array], marks: Array, shape: tuple[int, ...]) -> Array:
     """Return marked pixels at full size."""
     xp = backend.xp
     soft = backend.resize_linear(xp.astype(marks, xp.float32), SCALE)

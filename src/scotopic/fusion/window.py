@@ -20,13 +20,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic
 
+import numpy as np
+
 from scotopic.arrays import Array
-from scotopic.backends.protocol import Backend
+from scotopic.backends.protocol import Backend, Look
 from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import gradient
-from scotopic.fusion.warp import look_back
+from scotopic.fusion.warp import HIDDEN
 from scotopic.inputs import is_equal
 from scotopic.stages.noise import NoiseModel
 
@@ -51,25 +54,47 @@ class Frame(Generic[Array]):
     gain: tuple[float, float] = (1.0, 1.0)
     offset: tuple[float, float] = (0.0, 0.0)
     number: int = 0
-    _quarters: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
+    _quarters: dict[int, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False)
 
     def repeats(self, images: Sequence[Array]) -> tuple[bool, bool]:
         """Return which of its views are the same as those of a pair, in every pixel. Noise never is: no new light."""
         return is_equal(self.images[0], images[0]), is_equal(self.images[1], images[1])
 
-    def quarter(self, backend: Backend[Array], view: int) -> Array:
-        """Return an image in the values of the reference at quarter size, and as a last channel which pixels count.
+    def counts(self, backend: Backend[Array], view: int, everywhere: Array) -> Array:
+        """Return with 0 and 1 which pixels of a view count; what is 1 `everywhere` if all do."""
+        valid = self.valid[view]
+        return everywhere if valid is None else backend.xp.astype(valid, backend.xp.float32)
+
+    def quarter(self, backend: Backend[Array], view: int) -> tuple[Array, Array]:
+        """Return an image at quarter size, and with 0 and 1 which of its pixels count.
 
         It is kept: a frame is looked at again with each pair that follows.
         """
         if view not in self._quarters:
-            xp, image, valid = backend.xp, self.images[view], self.valid[view]
-            counts = xp.ones_like(image[..., :1]) if valid is None else xp.astype(valid, xp.float32)[..., None]
-            self._quarters[view] = backend.halve(backend.halve(xp.concat([image, counts], axis=2)))
-        small, gain, offset = self._quarters[view], self.gain[view], self.offset[view]
-        if (gain, offset) == (1.0, 0.0):
-            return small
-        return backend.xp.concat([(small[..., :-1] - offset) / gain, small[..., -1:]], axis=2)
+            small = backend.halve(backend.halve(self.images[view]))
+            everywhere, valid = backend.xp.ones_like(small[..., 0]), self.valid[view]
+            counts = self.counts(backend, view, everywhere)
+            if valid is not None:
+                counts = backend.xp.astype(backend.halve(backend.halve(counts)) > 0.99, backend.xp.float32)
+            self._quarters[view] = small, counts
+        return self._quarters[view]
+
+    def expose(self, image: Array, view: int) -> Array:
+        """Return an image of a view in the values of the reference."""
+        gain, offset = self.gain[view], self.offset[view]
+        return image if (gain, offset) == (1.0, 0.0) else (image - offset) / gain
+
+    def look(
+        self,
+        camera: StereoCamera,
+        present: Frame[Array],
+        view: int,
+        most: float,
+        step: tuple[int, int] = (0, 0),
+    ) -> Look:
+        """Return how a view is looked at from that of the present frame; its values become those of the reference."""
+        place = camera.projection(inverse(self.pose) @ present.pose, view == 1)
+        return Look(place, self.worth(view, most), self.gain[view], self.offset[view], step)
 
     def worth(self, view: int, most: float) -> float:
         """Return how much light a view is worth, in that of the reference: half of its contrast is a quarter."""
@@ -102,81 +127,75 @@ class Moving(Generic[Array]):
         return math.floor(self.velocity[0] * age + 0.5), math.floor(self.velocity[1] * age + 0.5)
 
 
-def fuse_view(
+def fuse_views(
     backend: Backend[Array],
     camera: StereoCamera,
     present: Frame[Array],
     others: Sequence[Frame[Array]],
-    disparity: Array,
+    disparities: Sequence[Array],
     noise: NoiseModel,
-    view: int,
     most: float = 1.0,
     moving: Sequence[Moving[Array]] = (),
-) -> FusedView[Array]:
-    """Return one view of a frame, with the light of others added, the first of them first.
+) -> tuple[FusedView[Array], FusedView[Array]]:
+    """Return both views of a frame, with the light of others added, the first of them first.
 
     No frame counts as more than `most` with the light of the reference. What is `moving` is looked up where it was.
     """
-    xp = backend.xp
-    mean, own = exposed(present, view), present.valid[view]
-    count = (xp.ones_like(mean[..., 0]) if own is None else xp.astype(own, xp.float32)) * present.worth(view, most)
-    for group in _doubling(others):
-        total, weight = 0 * mean, 0 * count
-        for frame in group:
-            stack = image = exposed(frame, view)
-            valid = frame.valid[view]
-            if moving and valid is None:
-                valid = xp.ones_like(image[..., 0])  # what is moved has edges
-            if valid is not None:
-                stack = xp.concat([image, xp.astype(valid, xp.float32)[..., None]], axis=2)
-            to_frame = inverse(frame.pose) @ present.pose
-            seen, is_seen = look_back(backend, camera, stack, disparity, to_frame, view == 1)
-            share = xp.astype(is_seen, xp.float32)
-            for thing in moving:
-                step = thing.step(present.number - frame.number)
-                there, is_there = look_back(
-                    backend, camera, shifted(backend, stack, *step), disparity, to_frame, view == 1
-                )
-                seen = xp.where(thing.pixels[view][..., None], there, seen)
-                share = xp.where(thing.pixels[view], xp.astype(is_there, xp.float32), share)
-            share = share * frame.worth(view, most)
-            if valid is not None:
-                share, seen = share * seen[..., -1], seen[..., :-1]
-            total, weight = total + seen * share[..., None], weight + share
-        average = total / xp.clip(weight, min=1e-6)[..., None]
-        weight = weight * _agreement(backend, mean, count, average, weight, noise)
-        both = count + weight
-        share = weight / xp.clip(both, min=1e-6)
-        mean, count = mean + (average - mean) * share[..., None], both
-    return FusedView(mean, count)
+    looks: list[Look] = []
+    arrays: list[Array] = []
+    everywhere = backend.xp.ones_like(disparities[0])
+    ages = [present.number - frame.number for frame in others]
+    layers = [[(0, 0)] * len(others)] + [[thing.step(age) for age in ages] for thing in moving]
+    for view in (0, 1):
+        for steps in layers:
+            looks += [frame.look(camera, present, view, most, step) for frame, step in zip(others, steps, strict=True)]
+        own = present.counts(backend, view, everywhere) * present.worth(view, most)
+        arrays += [present.expose(present.images[view], view), own, disparities[view] + camera.doffs]
+        arrays += [thing.pixels[view] for thing in moving]
+        for frame in others:
+            arrays += [frame.images[view], frame.counts(backend, view, everywhere)]
+    if not others:
+        return FusedView(arrays[0], arrays[1]), FusedView(arrays[3], arrays[4])
+    numbers = np.array([look.numbers() for look in looks], np.float32).reshape(2, len(layers), len(others), -1)
+    work = partial(_fuse, backend, noise, len(moving))
+    found = backend.replayed(("fuse", noise, len(moving)), work, backend.asarray(numbers), *arrays)
+    return FusedView(found[0], found[1]), FusedView(found[2], found[3])
 
 
-def shifted(backend: Backend[Array], values: Array, right: int, down: int) -> Array:
-    """Return an image or a map moved by whole pixels; 0 where nothing has come from."""
-    if (right, down) == (0, 0):
-        return values
-    height, width = values.shape[:2]
-    moved = backend.xp.zeros_like(values)
-    if abs(right) < width and abs(down) < height:
-        to = slice(max(down, 0), height + min(down, 0)), slice(max(right, 0), width + min(right, 0))
-        since = slice(max(-down, 0), height + min(-down, 0)), slice(max(-right, 0), width + min(-right, 0))
-        moved[to] = values[since]
-    return moved
+def _fuse(backend: Backend[Array], noise: NoiseModel, things: int, looks: Array, *views: Array) -> list[Array]:
+    """Return image and light of both views.
+
+    ``views`` are, of each view, the present image and its light, the points' ``q``, the pixels of each of the `things`
+    that move, and the other images with what counts of them. ``looks`` are those at rest, and along with each thing.
+    Nothing is read back from the device, so that all of it can be recorded.
+    """
+    xp, length = backend.xp, len(views) // 2
+    fused: list[Array] = []
+    for view in (0, 1):
+        own = views[view * length : (view + 1) * length]
+        mean, count, q = own[:3]
+        moving, images, counts = own[3 : 3 + things], own[3 + things :: 2], own[4 + things :: 2]
+        for group in _doubling(len(images)):
+            look_back = partial(backend.look_back, images[group], counts[group], q)
+            total, weight = look_back(looks[view][0][group], HIDDEN)
+            for pixels, look in zip(moving, looks[view][1:], strict=True):
+                there, light = look_back(look[group], HIDDEN)
+                total, weight = xp.where(pixels[..., None], there, total), xp.where(pixels, light, weight)
+            average = total / xp.clip(weight, min=1e-6)[..., None]
+            weight = weight * _agreement(backend, mean, count, average, weight, noise)
+            both = count + weight
+            share = weight / xp.clip(both, min=1e-6)
+            mean, count = mean + (average - mean) * share[..., None], both
+        fused += [mean, count]
+    return fused
 
 
-def exposed(frame: Frame[Array], view: int) -> Array:
-    """Return an image in the values of the window's reference."""
-    image, gain, offset = frame.images[view], frame.gain[view], frame.offset[view]
-    return image if (gain, offset) == (1.0, 0.0) else (image - offset) / gain
-
-
-def _doubling(frames: Sequence[Frame[Array]]) -> Iterator[Sequence[Frame[Array]]]:
-    """Yield groups of frames, each as large as all before it and the present frame."""
+def _doubling(count: int) -> Iterator[slice]:
+    """Yield groups of so many frames, each as large as all before it and the present frame."""
     done = 0
-    while done < len(frames):
-        size = done + 1
-        yield frames[done : done + size]
-        done += size
+    while done < count:
+        yield slice(done, 2 * done + 1)
+        done = 2 * done + 1
 
 
 def _agreement(

@@ -6,26 +6,35 @@ import numpy as np
 
 from scotopic.backends.cpu import fusion_kernels as kernels
 from scotopic.backends.cpu.threads import share_out
-from scotopic.backends.protocol import Compared, Floats, Projection
+from scotopic.backends.protocol import Compared, Floats
 
 
 class CpuFusion:
     """Implements the fusion of :class:`~scotopic.backends.protocol.Backend`."""
 
-    def splat(self, q: np.ndarray, projection: Projection) -> np.ndarray:
-        front = np.zeros(q.shape, np.float32)
-        kernels.splat(np.ascontiguousarray(q), _numbers(projection), front)
-        return front
+    def splat(self, q: np.ndarray, place: np.ndarray) -> np.ndarray:
+        front = np.zeros((1, *q.shape), np.float32)
+        kernels.splat(0, 1, np.ascontiguousarray(q), np.ascontiguousarray(place[None]), front)
+        return np.asarray(front[0])
 
     def look_back(
-        self, image: np.ndarray, q: np.ndarray, projection: Projection, hidden: float
+        self,
+        images: Sequence[np.ndarray],
+        counts: Sequence[np.ndarray],
+        q: np.ndarray,
+        looks: np.ndarray,
+        hidden: float,
     ) -> tuple[np.ndarray, np.ndarray]:
-        seen, is_seen = np.empty_like(image), np.empty(q.shape, np.bool_)
-        share_out(
-            kernels.look_back, len(q), np.ascontiguousarray(image), np.ascontiguousarray(q), self.splat(q, projection),
-            _numbers(projection), np.float32(hidden), seen, is_seen,
-        )  # fmt: skip
-        return seen, is_seen
+        q, looks = np.ascontiguousarray(q), np.ascontiguousarray(looks)
+        fronts = np.zeros((len(images), *q.shape), np.float32)
+        share_out(kernels.splat, len(images), q, looks, fronts)
+        total, weight = np.zeros_like(images[0]), np.zeros_like(q)
+        for image, count, front, look in zip(images, counts, fronts, looks, strict=True):
+            share_out(
+                kernels.look_back, len(q), np.ascontiguousarray(image), np.ascontiguousarray(count), q, front, look,
+                np.float32(hidden), total, weight,
+            )  # fmt: skip
+        return total, weight
 
     def compare(self, views: Sequence[Compared[np.ndarray]]) -> list[Floats]:
         found = []
@@ -34,11 +43,22 @@ class CpuFusion:
             arrays = (view.image, view.jacobian, view.weight, view.q, view.other)
             share_out(
                 kernels.compare, len(view.q), *(np.ascontiguousarray(each) for each in arrays),
-                _numbers(view.projection), sums,
+                np.array(view.projection.numbers(), np.float32), sums,
             )  # fmt: skip
             found.append(np.asarray(sums.sum(axis=0)))
         return found
 
-
-def _numbers(projection: Projection) -> np.ndarray:
-    return np.array(projection.numbers(), np.float32)
+    def velocity_gains(
+        self,
+        means: np.ndarray,
+        weights: np.ndarray,
+        certainty: np.ndarray,
+        steps: np.ndarray,
+        most: float,
+        margin: int,
+    ) -> np.ndarray:
+        views, _, _, height, width = means.shape
+        gains = np.zeros((len(steps), views, height, width), np.float32)
+        arrays = [np.ascontiguousarray(each) for each in (means, weights, certainty, steps)]
+        share_out(kernels.velocity_gains, height, *arrays, np.float32(most), margin, gains)
+        return gains

@@ -59,6 +59,6 @@ class CpuImages:
         after = np.minimum.accumulate(np.where(marks, columns, width)[:, ::-1], axis=1)[:, ::-1]
         return before, after
 
-    def inner_products(self, one: np.ndarray, other: np.ndarray) -> Floats:
+    def inner_products(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         # Not a product of matrices, for the same reason.
         return np.asarray(np.einsum("in,jn->ij", one, other, dtype=np.float64, casting="same_kind"))

@@ -9,24 +9,26 @@ from torch import Tensor
 
 from scotopic.backends.cuda import fusion_kernels as kernels
 from scotopic.backends.cuda.images import block_for
-from scotopic.backends.protocol import Compared, Floats, Projection
+from scotopic.backends.protocol import Compared, Floats
 
 
 class CudaFusion:
     """Implements the fusion of :class:`~scotopic.backends.protocol.Backend`."""
 
-    def splat(self, q: Tensor, projection: Projection) -> Tensor:
-        return _splat(q.contiguous(), projection).view(torch.float32)
+    def splat(self, q: Tensor, place: Tensor) -> Tensor:
+        return _splat(q.contiguous(), place.contiguous()).view(torch.float32)
 
-    def look_back(self, image: Tensor, q: Tensor, projection: Projection, hidden: float) -> tuple[Tensor, Tensor]:
-        image, q, (height, width, channels) = image.contiguous(), q.contiguous(), image.shape
-        front, block = _splat(q, projection), block_for(height * width)
-        seen, is_seen = torch.empty_like(image), torch.empty((height, width), dtype=torch.bool, device=image.device)
-        kernels.look_back[(triton.cdiv(height * width, block),)](
-            image, q, front, seen, is_seen.view(torch.int8), height, width, hidden, *projection.numbers(),
-            CHANNELS=channels, BLOCK=block,
-        )  # fmt: skip
-        return seen, is_seen
+    def look_back(
+        self, images: Sequence[Tensor], counts: Sequence[Tensor], q: Tensor, looks: Tensor, hidden: float
+    ) -> tuple[Tensor, Tensor]:
+        q, looks, (height, width, channels) = q.contiguous(), looks.contiguous(), images[0].shape
+        total, weight, block = torch.zeros_like(images[0]), torch.zeros_like(q), block_for(height * width)
+        for image, count, look in zip(images, counts, looks, strict=True):
+            kernels.look_back[(triton.cdiv(height * width, block),)](
+                image.contiguous(), count.contiguous(), q, _splat(q, look), look, total, weight, height, width, hidden,
+                CHANNELS=channels, BLOCK=block,
+            )  # fmt: skip
+        return total, weight
 
     def compare(self, views: Sequence[Compared[Tensor]]) -> list[Floats]:
         found = []
@@ -44,10 +46,21 @@ class CudaFusion:
         both = np.asarray(torch.stack(found).cpu().numpy(), np.float64)
         return [each.reshape(9, 3) for each in both]
 
+    def velocity_gains(
+        self, means: Tensor, weights: Tensor, certainty: Tensor, steps: Tensor, most: float, margin: int
+    ) -> Tensor:
+        views, parts, channels, height, width = means.shape
+        gains, block = means.new_empty((len(steps), views, height, width)), block_for(height * width)
+        kernels.velocity_gains[(triton.cdiv(height * width, block), len(steps), views)](
+            means.contiguous(), weights.contiguous(), certainty.contiguous(), steps.contiguous(), gains, height, width,
+            parts, most, margin, CHANNELS=channels, PADDED=triton.next_power_of_2(channels), BLOCK=block,
+        )  # fmt: skip
+        return gains
 
-def _splat(q: Tensor, projection: Projection) -> Tensor:
+
+def _splat(q: Tensor, place: Tensor) -> Tensor:
     """Return the bits of the nearest points' ``q``, int32."""
     height, width = q.shape
     front, block = torch.zeros((height, width), dtype=torch.int32, device=q.device), block_for(height * width)
-    kernels.splat[(triton.cdiv(height * width, block),)](q, front, height, width, *projection.numbers(), BLOCK=block)
+    kernels.splat[(triton.cdiv(height * width, block),)](q, front, place, height, width, BLOCK=block)
     return front

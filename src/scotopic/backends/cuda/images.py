@@ -87,8 +87,8 @@ class CudaImages:
         after = torch.where(marks, columns, width).flip(1).cummin(dim=1).values.flip(1)
         return before, after
 
-    def inner_products(self, one: Tensor, other: Tensor) -> Floats:
-        return np.asarray((one.double() @ other.double().T).cpu().numpy(), np.float64)
+    def inner_products(self, one: Tensor, other: Tensor) -> Tensor:
+        return one.double() @ other.double().T
 
 
 def blur_axis(values: Tensor, axis: int, sigma: float, out: Tensor | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from scotopic.backends.device import synchronize
 T = TypeVar("T")
 
 MOST = 8  #: pieces of work that a stream remembers; each that was recorded holds the memory that it needs
+FUSED = 16  #: that a fused stream remembers: its match has 3, its tracker 6, and 2 more where things move
 PIECES = 3  #: that one pair consists of: all that is remembered between pairs that are matched one by one
 SMALL = 2**20  #: values of an image up to which work is recorded even outside of streams
 LARGE = 2**26  #: values from which on launching takes no time beside the work, and recordings too much memory

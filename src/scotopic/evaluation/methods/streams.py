@@ -27,7 +27,7 @@ from scotopic.evaluation.sequence import Pair, StereoSequence
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import MOST, light_of
 from scotopic.fusion.tracker import FusedPair
-from scotopic.fusion.window import Frame, fuse_view
+from scotopic.fusion.window import Frame, fuse_views
 from scotopic.kernel_cache import guard_kernel_cache
 from scotopic.levels import find_levels
 from scotopic.pipelines import run_pipeline
@@ -166,11 +166,9 @@ def match_oracle(sequence: StereoSequence, recorded: Sequence[Pair], settings: S
         frames.append(Frame((placed[0], placed[1]), (None, None), in_baselines))
     noise = estimate_noise(backend, frames[0].images, NoiseSettings())
     truth = fill_from_farther(sequence.truths[len(recorded) - 1])
-    views = [
-        fuse_view(backend, camera, frames[-1], frames[-2::-1], backend.asarray(disparity), noise, view)
-        for view, disparity in enumerate((truth, seen_from_right(truth)))
-    ]
-    fused = FusedPair(views[0], views[1], frames[-1].pose, np.zeros((6, 6)))
+    disparities = [backend.asarray(disparity) for disparity in (truth, seen_from_right(truth))]
+    views = fuse_views(backend, camera, frames[-1], frames[-2::-1], disparities, noise)
+    fused = FusedPair(*views, frames[-1].pose, np.zeros((6, 6)))
     return run_pipeline(device, [view.image for view in views], settings, light=light_of(backend, fused))
 
 
