@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from scotopic.arrays import Array
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.protocol import Backend
 from scotopic.pipelines import evidence_matching, junction_matching
+from scotopic.pipelines.compiling import compiling_ahead
 from scotopic.progress import Progress, Stage, Stopwatch, silent
 from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings, JunctionMatchingSettings, Settings
@@ -46,13 +48,22 @@ def run_pipeline(
     trusts a pixel accordingly. ``timed`` waits for the device after each stage, so that the timings mean something.
     """
     if device == "cuda":
-        return _run(cuda_backend(), images, settings, junctions, light, progress, timed)
+        placed = [cuda_backend().asarray(image) for image in images]
+        with compiling_ahead(placed, settings, _run_beside):
+            return _run(cuda_backend(), placed, settings, junctions, light, progress, timed)
     return _run(cpu_backend(), images, settings, junctions, light, progress, timed)
+
+
+def _run_beside(images: list[Any], settings: Settings, fields: list[Junctions[Any]] | None) -> Match:
+    import torch
+
+    with torch.cuda.device(images[0].device):  # which is a thread's own choice
+        return _run(cuda_backend(), images, settings, fields, None, silent, timed=False)
 
 
 def _run(
     backend: Backend[Array],
-    images: Sequence[np.ndarray],
+    images: Sequence[Any],
     settings: Settings,
     junctions: Sequence[Junctions[np.ndarray]] | None,
     light: Sequence[np.ndarray] | None,
