@@ -360,15 +360,24 @@ def benchmark(
                 typer.echo(status.reuse, err=True)
             display(status.done, status.total, text, status.resumed)
 
-        status = run_benchmark(plan, data, out, scheduler=scheduler, workers=workers, tell=tell)
-    if status.done:
-        page = write_report(out)
-        done = f"{status.done - status.failed} results, {status.resumed} of them reused; {status.failed} tasks failed"
-        text: list[str | Table] = [*_make_tables(out), done, f"the report is {page}"]
-        print_result(read_json(out / "results.json", "the results"), text, quiet, as_json)
+        def finish(status: "Status") -> None:
+            if status.done:
+                page = write_report(out)
+                values.update(read_json(out / "results.json", "the results"))
+                text.extend([*_make_tables(out), _what_is_done(status), f"the report is {page}"])
+
+        values: dict[str, Any] = {}
+        text: list[str | Table] = []
+        status = run_benchmark(plan, data, out, scheduler=scheduler, workers=workers, tell=tell, finish=finish)
+    if values:
+        print_result(values, text, quiet, as_json)
     if status.failed or status.stopped:
         typer.echo(f"error: {_what_remains(status)}", err=True)
         raise typer.Exit(INCOMPLETE)
+
+
+def _what_is_done(status: "Status") -> str:
+    return f"{status.done - status.failed} results, {status.resumed} of them reused; {status.failed} tasks failed"
 
 
 def _what_remains(status: "Status") -> str:
