@@ -22,8 +22,8 @@ _MOST_METERS = 1e5
 # Two rectified cameras share focal length and rows; files round them to six digits or so.
 _FOCAL_TOLERANCE = 1e-4
 _ROW_TOLERANCE = 0.05  # px
-# How far from the middle of an image, relative to that, a principal point is to be that belongs to another size, and how
-# equally far both ways: lenses are off by a few percent, crops by more, but mostly one way.
+# A principal point that belongs to another size is this many times as far as the middle of an image, both ways about
+# equally: lenses are off by a few percent, crops by more, but mostly one way.
 _FAR_FROM_MIDDLE = 1.5
 _EQUALLY_FAR = 1.25
 
