@@ -30,7 +30,7 @@ def write_scenes(root: Path, names: Sequence[str] = SCENES, first_seed: int = 0)
 def small_plan(*methods: str, scale: float | None = None, **changes: object) -> Plan:
     part = DatasetPlan("folder", ("mine",), scale=scale)
     plan = Plan("small", (part,), methods or ("opencv:sgbm", "opencv:bm"), max_disparity=32)
-    return plan.with_changes(photons=(8.0,), windows=(1, 5), **changes)
+    return plan.with_changes(**{"photons": (8.0,), "windows": (1, 5), **changes})
 
 
 def records_of(folder: Path) -> dict[str, Record]:

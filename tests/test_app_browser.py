@@ -281,6 +281,15 @@ def test_without_images_the_page_says_what_is_missing(page: Any) -> None:
     assert page.is_enabled("#match")
 
 
+def test_after_a_match_that_failed_the_page_says_whose_result_is_below(page: Any) -> None:
+    match_small_room(page)
+    choose(page, OWN)
+    page.click("#match")
+    page.wait_for_selector("#status [role=alert]")
+
+    assert re.search(rf"missing.*from before.*{re.escape(SMALL)}", page.inner_text("#status"), re.DOTALL)
+
+
 def test_cancel_stops_the_work_and_the_next_match_runs(page: Any) -> None:
     page.locator("#preset").get_by_label("paper").check()  # half a minute and more
     page.click("#match")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -18,7 +19,7 @@ from app_visitors import LIMITS, SMALL, upload
 from command_line import error_line, run
 
 from scotopic.app import inputs
-from scotopic.app.guard import Guard
+from scotopic.app.guard import LARGEST_BODY, Guard
 from scotopic.app.inputs import OWN, ROOMS, Request
 from scotopic.app.session import Job, Session, Sessions
 from scotopic.errors import InputError
@@ -170,10 +171,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def ask(served: Served, path: str, host: str | None = None, body: Any = None) -> tuple[int, dict[str, str], bytes]:
+def ask(
+    served: Served, path: str, host: str | None = None, body: Any = None, **others: str
+) -> tuple[int, dict[str, str], bytes]:
     address = urlsplit(served.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
-    headers = {} if host is None else {"Host": host}
+    headers = others if host is None else {"Host": host, **others}
     if body is not None:
         headers["Content-Type"] = "application/json"
     connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
@@ -190,6 +193,31 @@ def test_a_request_under_another_name_is_refused(served: Served) -> None:
         status, _, content = ask(served, path, host="evil.example")
         assert status == 421
         assert b"not served here" in content
+
+
+def test_a_page_elsewhere_cannot_send_files_or_jobs(served: Served) -> None:
+    """It can make a visitor's browser send them, which then says whose page asked for it."""
+    own = urlsplit(served.url).netloc
+    form = {"Content-Type": "multipart/form-data; boundary=x"}
+    for path, others in (("/gradio_api/upload", form), ("/gradio_api/queue/join", {})):
+        for origin in ("http://evil.example", "null", f"http://{own}.evil.example", f"http://{own}0", "http://["):
+            status, _, content = ask(served, path, body="", Origin=origin, **others)
+            assert (status, b"elsewhere" in content) == (403, True), (path, origin)
+        for origin in (f"http://{own}", "https://depth.lab.example"):
+            assert ask(served, path, body="", Origin=origin, **others)[0] != 403
+
+
+def test_a_request_that_is_no_upload_is_small(served: Served) -> None:
+    """Gradio keeps the values of a request in memory, and prints them if they are not what it expects."""
+    body = {"data": ["x" * LARGEST_BODY], "fn_index": 0, "session_hash": "large"}
+    assert ask(served, "/gradio_api/queue/join", body=body)[0] == 413
+    address = urlsplit(served.url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
+    parts = (json.dumps(body).encode()[k : k + 2**16] for k in range(0, 2 * LARGEST_BODY, 2**16))
+    with contextlib.suppress(OSError):  # the server may end it before all is sent
+        connection.request("POST", "/gradio_api/queue/join", parts, {"Content-Type": "application/json"})
+        assert connection.getresponse().status != 200
+    connection.close()
 
 
 @pytest.mark.parametrize("path", ["/", "/config", "/look/x/pixel", "/gradio_api/nothing"])

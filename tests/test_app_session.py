@@ -229,6 +229,14 @@ def test_the_warnings_of_a_result_stand_above_it(session: Session) -> None:
     assert shown.index("Matched in") < shown.index("swapped") < shown.index("dark")
 
 
+def test_a_result_that_stays_says_what_it_is(session: Session, visitor: Session) -> None:
+    """After a match that failed or was cancelled, the maps and files below are those of an earlier one."""
+    for shown in (html.cancelled(session), html.failed(session, InputError("The left image is missing."))):
+        assert shown.index("from before") < shown.index(f"with the preset fast: {SMALL}.")
+    for shown in (html.cancelled(visitor), html.failed(visitor, InputError("The left image is missing."))):
+        assert "before" not in shown
+
+
 def test_the_stages_of_a_run_come_from_the_pipeline(visitor: Session) -> None:
     job = Job()
 

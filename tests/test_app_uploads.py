@@ -12,6 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from app_visitors import LIMITS, upload
 
 import scotopic
@@ -20,6 +21,7 @@ from scotopic.app.inputs import OWN, ROOMS, Request
 from scotopic.app.session import Job, Session
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_disparity
+from scotopic.io.images import TURNED
 
 
 @pytest.fixture
@@ -148,6 +150,20 @@ def test_an_upload_with_opaque_alpha_is_taken_without_it(visitor: Session, tmp_p
     assert cv2.imwrite(str(path), opaque)
 
     np.testing.assert_array_equal(inputs.receive_view(visitor, "left", path, LIMITS).pixels, noise())
+
+
+@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_visitor_is_told_of_an_image_that_is_to_be_turned(visitor: Session, tmp_path: Path, side: str) -> None:
+    for each in ("left", "right"):
+        tags = [(274, "H", 1, 6, True)] if each == side else []
+        path = upload(tmp_path, f"{each}.tif", b"")
+        tifffile.imwrite(path, noise(), extratags=tags)
+        inputs.receive_view(visitor, each, path, LIMITS)
+
+    pair = inputs.prepare_pair(visitor, Request(OWN, photons=None), LIMITS)
+
+    assert [each for each in pair.warnings if "to be turned" in each] == [TURNED]
 
 
 def test_own_images_are_matched_as_recorded_with_the_depth_of_their_calibration(

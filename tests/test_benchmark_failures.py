@@ -16,6 +16,7 @@ from benchmark_runs import SCENES, finished_records, records_of, small_plan, wri
 from command_line import error_line, run, succeed
 from test_benchmark_reuse import answer_five
 
+import scotopic.evaluation.report
 from scotopic.errors import InputError, OutputError
 from scotopic.evaluation.benchmark import Status, run_benchmark
 from scotopic.evaluation.cluster import ClusterLostError
@@ -23,7 +24,7 @@ from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import METHODS
 from scotopic.evaluation.plan import Plan
 from scotopic.evaluation.records import failure_path
-from scotopic.evaluation.report import read_results
+from scotopic.evaluation.report import read_results, write_report
 
 PLAN = "title = 'mine'\nmethods = ['five']\nphotons = [8]\n[[datasets]]\nkind = 'folder'\nfolders = ['mine']\n"
 BROKEN = "it is broken today"
@@ -105,6 +106,25 @@ def test_two_benchmarks_do_not_write_to_one_folder_at_once(data: Path, tmp_path:
 
     assert run_benchmark(small_plan("five"), data, tmp_path / "out", tell=start_another).done == 3
     assert {task["seed"] for task in json.loads((tmp_path / "out" / "plan.json").read_text())["tasks"]} == {0}
+
+
+def test_the_report_is_written_before_another_benchmark_may_begin(
+    command: tuple[object, ...], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last task and the report another plan would put its own in the place of the first one's."""
+    pytest.importorskip("fcntl", reason="locks are those of POSIX systems")
+    begun: list[Path] = []
+
+    def write_after_another_begins(folder: Path) -> Path:
+        begun.append(folder)
+        with pytest.raises(OutputError, match="Another run"):
+            run_benchmark(small_plan("five", seeds=(5,)), data, folder)
+        return write_report(folder)
+
+    monkeypatch.setattr(scotopic.evaluation.report, "write_report", write_after_another_begins)
+
+    assert [table["seeds"] for table in json.loads(succeed(*command, "--json").stdout)["tables"]] == [[0], [0]]
+    assert begun
 
 
 # --- tasks that fail ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,44 @@ def test_windows_and_thresholds_of_earlier_runs_are_kept(data: Path, tmp_path: P
         assert set(record.scores) == {"1", "5", "7"}
         assert all(set(scores["bad"]) == {"1", "2", "3", "5"} for scores in record.scores.values())
     assert run_again(small_plan("five"), data, out) == "3 of 3 reused"
+
+
+def test_a_level_is_the_same_however_it_is_written(data: Path, tmp_path: Path) -> None:
+    run_benchmark(small_plan("five", photons=(8,), read_noise=2), data, tmp_path / "out")
+
+    assert run_again(small_plan("five", photons=(8.0,), read_noise=2.0), data, tmp_path / "out") == "3 of 3 reused"
+
+
+def test_thresholds_that_differ_late_are_told_apart(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of errors of 2 px, all are above a threshold just below it, and none above one just above it."""
+    below, above = 1.9999999, 2.0000001
+
+    def answer_off_by_two(left: Any, right: Any, scene: Any, max_disparity: int) -> Prediction:
+        off = scene.truth + np.float32(2)
+        return Prediction(off, off, np.ones_like(off))
+
+    monkeypatch.setitem(METHODS, "five", answer_off_by_two)
+    for path in data.glob("mine/*/disp0.pfm"):  # a truth for which the sum is exact
+        write_pfm(path, np.full_like(read_pfm(path), 8))
+    for threshold, share in ((below, 100.0), (above, 0.0)):
+        run_benchmark(small_plan("five", thresholds=(threshold,)), data, tmp_path / "out")
+        for record in records_of(tmp_path / "out").values():
+            assert {float(k): value for k, value in record.scores["1"]["bad"].items()}[threshold] == share
+
+
+@pytest.mark.parametrize("path", [maps_path, scene_path])
+def test_maps_that_were_cut_short_are_made_again(data: Path, tmp_path: Path, path: Callable[..., Path]) -> None:
+    run_benchmark(small_plan("five"), data, tmp_path / "out")
+    task = next(iter(records_of(tmp_path / "out").values())).task
+    whole = path(tmp_path / "out", task).read_bytes()
+    path(tmp_path / "out", task).write_bytes(whole[: len(whole) // 2])
+
+    words = run_again(small_plan("five"), data, tmp_path / "out")
+
+    assert words == "2 of 3 reused; 1 run again: the maps are damaged"
+    np.load(path(tmp_path / "out", task))
 
 
 def test_a_file_that_is_replaced_while_a_benchmark_runs_gives_no_result(

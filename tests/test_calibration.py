@@ -1,6 +1,7 @@
 """Calibration files: each kind gives the numbers that were put in, whatever is wrong is named with file and line."""
 
 import re
+import warnings
 from pathlib import Path
 
 import cv2
@@ -20,8 +21,8 @@ from calibration_files import (
     store,
 )
 
-from scotopic.depth import Calibration, read_calibration
-from scotopic.errors import InputError
+from scotopic.depth import Calibration, Rectifier, read_calibration
+from scotopic.errors import InputError, PairWarning
 
 CALIBRATION = Calibration(fx=500.0, fy=510.0, cx=320.0, cy=240.0, baseline=0.12, doffs=7.0, width=640, height=480)
 
@@ -362,6 +363,31 @@ def test_images_resized_as_a_whole_are_recognized_and_others_refused() -> None:
 def test_a_part_outside_the_image_is_refused(part: tuple[int, int, int, int]) -> None:
     with pytest.raises(InputError, match=re.escape("640 x 480")):
         CALIBRATION.cropped(*part)
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.5, 2.0])
+def test_a_calibration_without_a_size_is_doubted_where_the_images_have_another(scale: float) -> None:
+    """Nothing tells the size of the calibrated images but the principal point, which is near the middle of them."""
+    known = Calibration(fx=500.0, fy=500.0, cx=310.0, cy=247.0, baseline=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for width, height in ((640, 480), (600, 480), (640, 240)):  # the last is a crop, not a resized image
+            known.for_image(width, height)
+
+    with pytest.warns(PairWarning, match="does not say the size"):
+        known.for_image(round(640 * scale), round(480 * scale))
+
+
+@pytest.mark.parametrize("stored", ["before", "rectified too"])
+def test_a_rig_without_a_size_is_doubted_where_the_images_have_another(tmp_path: Path, stored: str) -> None:
+    rig = example_rig()
+    path = store(tmp_path / "rig.yml", **rig, **(rectified_rig(rig) if stored == "rectified too" else {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Rectifier(read_calibration(path, size=(WIDTH, HEIGHT)), WIDTH, HEIGHT)
+
+    with pytest.warns(PairWarning, match="does not say the size"):
+        Rectifier(read_calibration(path, size=(WIDTH // 2, HEIGHT // 2)), WIDTH // 2, HEIGHT // 2)
 
 
 def test_the_report_names_every_unit() -> None:

@@ -48,14 +48,15 @@ def maps(tmp_path: Path) -> dict[str, np.ndarray]:
         write_pfm(tmp_path / f"{name}.pfm", np.where(np.isnan(values), np.float32(np.inf), values))
         write_png(tmp_path / f"{name}.png", np.nan_to_num(values * 256).astype(np.uint16))
         np.savez(tmp_path / f"{name}.npz", disparity=values)
+        np.save(tmp_path / f"{name}.npy", values)
     write_pfm(tmp_path / "confidence.pfm", confidence)
     region = np.where(np.arange(SHAPE[1]) < 20, 255, 128).astype(np.uint8) + np.zeros((SHAPE[0], 1), np.uint8)
     write_png(tmp_path / "region.png", region)
     return {"truth": truth, "prediction": prediction, "confidence": confidence, "dense": dense}
 
 
-@pytest.mark.parametrize("first", ["pfm", "png", "npz"])
-@pytest.mark.parametrize("second", ["pfm", "png", "npz"])
+@pytest.mark.parametrize("first", ["pfm", "png", "npz", "npy"])
+@pytest.mark.parametrize("second", ["pfm", "png", "npz", "npy"])
 def test_every_format_gives_the_same_figures(
     maps: dict[str, np.ndarray], tmp_path: Path, first: str, second: str
 ) -> None:
@@ -382,3 +383,36 @@ def test_a_map_on_another_scale_gets_a_warning(tmp_path: Path, factor: float) ->
 
     assert ("times the truth nearly everywhere" in result.stderr) == (factor != 1)
     assert f"{factor:.3g}"[:2] in result.stderr or factor == 1
+
+
+@pytest.mark.parametrize(("marker", "is_told"), [(0.0, True), (-1.0, True), (-16.0, True), (np.inf, False)])
+@pytest.mark.parametrize("marked", ["map", "truth"])
+def test_numbers_that_seem_to_mean_unknown_get_a_warning(
+    tmp_path: Path, marked: str, marker: float, is_told: bool
+) -> None:
+    """Half of a map has a number that no disparity has; it is scored as one, since it could be one."""
+    truth = 10 + 5 * np.random.default_rng(0).random((40, 50), np.float32)
+    found = {"map": truth + np.float32(0.25), "truth": truth}
+    found[marked] = np.where(np.arange(50) < 25, np.float32(marker), found[marked])
+    for name, values in found.items():
+        write_pfm(tmp_path / f"{name}.pfm", values)
+
+    result = succeed("evaluate", tmp_path / "map.pfm", tmp_path / "truth.pfm")
+
+    assert (f"50 % of '{tmp_path / marked}.pfm' are exactly {marker:g}" in result.stderr) == is_told
+    assert ("means unknown" in result.stderr) == is_told
+
+
+@pytest.mark.parametrize("lowest", [0, -5])
+def test_disparities_down_to_0_and_below_are_no_marks(tmp_path: Path, lowest: int) -> None:
+    truth = np.random.default_rng(0).integers(lowest, 20, (40, 50)).astype(np.float32)  # whole pixels, some of them 0
+    write_pfm(tmp_path / "truth.pfm", truth)
+    write_pfm(tmp_path / "map.pfm", truth)
+
+    assert "means unknown" not in succeed("evaluate", tmp_path / "map.pfm", tmp_path / "truth.pfm").stderr
+
+
+@pytest.mark.parametrize("array", [np.zeros((3, 4, 5)), np.zeros((4, 5), complex), np.zeros(()), np.zeros((0, 5))])
+def test_an_array_that_is_no_map_is_refused(tmp_path: Path, array: np.ndarray) -> None:
+    np.save(tmp_path / "map.npy", array)
+    assert "one channel of numbers" in error_line(run(tmp_path / "map.npy", tmp_path / "map.npy"))

@@ -399,6 +399,22 @@ def test_a_stream_that_is_pickled_goes_on_where_it_was() -> None:
     np.testing.assert_array_equal(found.disparity, expected.disparity)
 
 
+def test_two_streams_are_not_mixed_in_one_matcher() -> None:
+    pairs = frames(range(2))
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=4, max_disparity=32)
+    running = matcher.run(pairs)
+    next(running)
+
+    with pytest.raises(InputError, match="Make a Matcher for each"):
+        next(matcher.run(pairs))
+    copy = pickle.loads(pickle.dumps(matcher))
+
+    assert float(next(running).frames.max()) > 1  # nothing was lost of the first
+    assert float(next(copy.run(pairs[1:])).frames.max()) > 1
+    running.close()
+    assert float(next(matcher.run(frames([2]))).frames.max()) > 2  # goes on where it was
+
+
 def test_a_camera_is_assumed_where_none_is_given() -> None:
     matcher = scotopic.Matcher("fast", device="cpu", fuse=4, max_disparity=32)
 

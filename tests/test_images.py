@@ -4,12 +4,14 @@ import os
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+import tifffile
 
 from scotopic.errors import InputError, OutputError
 from scotopic.io import as_image, read_image, write_pfm, write_png
@@ -76,6 +78,7 @@ def test_float_images_in_pfm_and_tiff_are_read_as_float32(tmp_path: Path) -> Non
         np.testing.assert_array_equal(back, image)
 
 
+@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
 def test_a_jpeg_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     data = cv2.imencode(".jpg", smooth_image())[1].tobytes()
     tiff = b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)  # orientation 6: a quarter turn
@@ -86,6 +89,37 @@ def test_a_jpeg_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     assert turned is not None
     assert turned.shape == (60, 40, 3)  # the metadata does say so
     assert read_image(tmp_path / "turned.jpg").shape == (40, 60, 3)
+
+
+EXIF = struct.pack("<4sIHHHII", b"II*\0", 8, 1, 0x0112, 3, 1, 6) + bytes(4)  # orientation 6: a quarter turn
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
+def test_a_file_that_is_to_be_turned_gets_a_warning(tmp_path: Path, suffix: str, orientation: int) -> None:
+    """Cameras that stand side by side in a picture as it is shown are above each other in one that was turned."""
+    path, exif = tmp_path / f"turned{suffix}", EXIF.replace(b"\x06", bytes([orientation]))
+    if suffix == ".tif":
+        tifffile.imwrite(path, smooth_image(), extratags=[(274, "H", 1, orientation, True)])
+    else:
+        data = cv2.imencode(suffix, smooth_image())[1].tobytes()
+        if suffix == ".jpg":
+            data = data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 8) + b"Exif\0\0" + exif + data[2:]
+        elif suffix == ".png":
+            data = data[:33] + png_chunk(b"eXIf", exif) + data[33:]  # after the header
+        else:
+            size = struct.pack("<I", 59)[:3] + struct.pack("<I", 39)[:3]
+            chunks = (
+                b"VP8X" + struct.pack("<II", 10, 8) + size + data[12:] + b"EXIF" + struct.pack("<I", len(exif)) + exif
+            )
+            data = b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WEBP" + chunks
+        path.write_bytes(data)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert read_image(path).shape == (40, 60, 3)  # as it is stored
+
+    assert ["to be turned" in str(each.message) for each in caught] == ([] if orientation == 1 else [True])
 
 
 @pytest.mark.parametrize("white", [15, 200, 255, 1000, 4095])

@@ -298,6 +298,7 @@ def test_a_raw_file_without_a_white_level_is_refused(tmp_path: Path, monkeypatch
 
         class sizes:  # noqa: N801
             raw_width = raw_height = 4
+            flip = 0
 
         def __enter__(self) -> Raw:
             return self

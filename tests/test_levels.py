@@ -19,7 +19,7 @@ from scotopic.app.session import Limits, Session, View
 from scotopic.cv import StereoScotopic
 from scotopic.errors import DarkImageWarning, SettingsError
 from scotopic.io import write_png
-from scotopic.levels import Levels, find_levels
+from scotopic.levels import Levels, find_levels, warn_of_given_levels
 from scotopic.sensor import read_recording
 
 
@@ -142,6 +142,19 @@ def test_hot_pixels_do_not_hide_that_a_pair_is_dark() -> None:
     image[3, 4] = 1.0
 
     assert find_levels(image).white == 1 / 16
+
+
+@pytest.mark.parametrize("under_the_mask", [0.0, 0.9])
+def test_what_is_masked_has_no_part_in_the_levels(under_the_mask: float) -> None:
+    ramp = np.tile(np.linspace(0, 0.24, 80, dtype=np.float32), (60, 1))
+    mask = np.zeros(ramp.shape, bool)
+    mask[:, 60:] = True  # what is left ends at 0.18
+    masked = np.ma.masked_array(np.where(mask, np.float32(under_the_mask), ramp), mask)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy's, where a masked value becomes NaN
+        assert find_levels(masked).white == 0.25
+        assert warn_of_given_levels(masked / 2) is not None  # 9 % of the range
 
 
 def test_both_views_share_their_levels() -> None:

@@ -12,7 +12,7 @@ import pytest
 import tifffile
 
 import scotopic
-from scotopic.errors import InputError, ScotopicError, SettingsError
+from scotopic.errors import InputError, PairWarning, ScotopicError, SettingsError
 from scotopic.sensor import Sensor, read_raw, read_recording
 
 BLACK, WHITE = 64, 1023
@@ -104,12 +104,19 @@ def test_demosaiced_is_full_size_and_not_stretched_by_its_brightest_pixels(tmp_p
     np.testing.assert_allclose(dim, light(74), atol=2 / 65535)
 
 
+@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
 def test_a_picture_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     rawpy()
     path = write_dng(tmp_path / "turned.dng", mosaic_of(164, 264, 364, 464), orientation=6)
 
     assert read_raw(path).image.shape == (32, 48, 3)
     assert read_raw(path, "demosaiced").image.shape == (64, 96, 3)
+
+
+def test_a_picture_that_is_to_be_turned_gets_a_warning(tmp_path: Path) -> None:
+    rawpy()
+    with pytest.warns(PairWarning, match="to be turned"):
+        read_raw(write_dng(tmp_path / "turned.dng", mosaic_of(164, 264, 364, 464), orientation=6))
 
 
 def test_the_recording_says_what_was_assumed_and_has_the_files_sensor(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from scotopic.backends.device import is_tensor, to_numpy
 from scotopic.errors import SettingsError
+from scotopic.io.masks import fill_masked, pixel_mask
 
 _HOT_SHARE = 1e-5  # of the values: so many, and one more, may be brighter or darker, as hot and dead pixels are
 _PEDESTAL = 8.0  # black is raised if the data span less than this fraction of their highest value
@@ -113,7 +114,7 @@ def find_levels(*images: Any) -> Levels:
     Parameters
     ----------
     *images
-        Float arrays or tensors, 0 to 1 for the range of the format.
+        Float arrays or tensors, 0 to 1 for the range of the format. What is masked is filled in as it is for a match.
 
     Returns
     -------
@@ -127,6 +128,7 @@ def find_levels(*images: Any) -> Levels:
     >>> find_levels(ramp).is_full, find_levels(ramp / 16).white
     (True, 0.0625)
     """
+    images = tuple(map(_filled, images))
     if all(_is_in_range(image) for image in images):
         return Levels()
     ends = [_ends(image) for image in images]
@@ -183,6 +185,7 @@ def warn_of_given_levels(*images: Any) -> str | None:
 
     That is if they use little of that range, lie above it mostly, where values are cut off, or below it altogether.
     """
+    images = tuple(map(_filled, images))
     white = max(float((image >= 1).mean()) for image in images)
     if white > _MOSTLY:
         return (
@@ -198,6 +201,11 @@ def warn_of_given_levels(*images: Any) -> str | None:
         f"The images use {100 * used:.2g} % of the range between the levels given, where little can be told apart. "
         "Give levels nearer to their values, or leave them out."
     )
+
+
+def _filled(image: Any) -> Any:
+    mask = pixel_mask(image)
+    return image if mask is None else fill_masked(np.ma.getdata(image), mask)
 
 
 def _is_in_range(image: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from scotopic.backends.cuda.recordings import Recordings
     from scotopic.pipelines.cuda_graph import GraphRunner
 
+_STARTING = threading.Lock()  # held while a matcher notes that it runs; not its own, which could not be pickled
 _Prepared = tuple[list[Any], tuple[Mask | None, Mask | None]]  # two images, and which of their pixels are masked
 
 
@@ -206,6 +208,7 @@ class Matcher:
         self.calibration = calibration
         self.shape: tuple[int, int, int] | None = None
         self._stream: FusedStream[Any] | None = None
+        self._is_running = False
         self._runner: _CpuRunner | GraphRunner | None = None
         self._recordings: Recordings | None = None
         if shape is not None:
@@ -230,7 +233,8 @@ class Matcher:
         Raises
         ------
         InputError
-            A pair cannot be used; the message says which. The pairs before it have been yielded.
+            A pair cannot be used; the message says which. The pairs before it have been yielded. Or, with `fuse`,
+            another run has not ended.
         Exception
             Whatever ``pairs`` raises, after the pairs before it.
         """
@@ -262,7 +266,7 @@ class Matcher:
 
     def _run_fused(self, pairs: Iterable[Any]) -> Generator[Match, None, None]:
         """Yield the match of each pair with the light of those before it; none can begin before the last has ended."""
-        with closing(self._prepared(pairs)) as prepared:
+        with self._alone(), closing(self._prepared(pairs)) as prepared:
             for images, masks in prepared:
                 if self._stream is None:
                     warn_about_pair(images, self.settings, self.device, self._check)
@@ -273,6 +277,25 @@ class Matcher:
                 with self._recorded():
                     result = self._stream.match(images, masks, self._find_levels)
                 yield result
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse to run twice at the same time: the light of two streams would be added up."""
+        with _STARTING:
+            if self._is_running:
+                raise InputError(
+                    "This Matcher is running already, in another thread or in a loop that has not ended. With fuse all "
+                    "of its pairs are one stream. Make a Matcher for each stream, or close the other run first."
+                )
+            self._is_running = True
+        try:
+            yield
+        finally:
+            self._is_running = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: a copy does not run, whatever this one does, and records for itself."""
+        return {**vars(self), "_is_running": False, "_recordings": None}
 
     def refine(self, pairs: Sequence[Pair], reference: int, progress: Progress) -> Generator[Match, None, None]:
         """Yield the answers of :func:`refine_burst`."""

@@ -100,9 +100,22 @@ def resting(session: Session) -> str:
 
 
 def cancelled(session: Session) -> str:
-    """Return what stands above the result after cancelling, also about a clip whose fusion was stopped on the way."""
-    fused = None if session.outcome is None else session.outcome.fused
-    return status("Cancelled.") + (resting(session) if fused is not None and fused.frames < fused.total else "")
+    """Return what stands above the result after cancelling."""
+    return status("Cancelled.") + _earlier(session)
+
+
+def failed(session: Session, error: BaseException) -> str:
+    """Return what stands above the result after a match that failed."""
+    return problem(error) + _earlier(session)
+
+
+def _earlier(session: Session) -> str:
+    """Return what the result below is that another match has not replaced, or a clip that was stopped on the way."""
+    if session.outcome is None:
+        return ""
+    fused = session.outcome.fused
+    is_whole = fused is None or fused.frames == fused.total
+    return (status("The result below is from before.") if is_whole else "") + resting(session)
 
 
 def paragraph(text: str) -> str:

@@ -20,6 +20,8 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
 from scotopic.io.frames import natural_order
+from scotopic.io.headers import is_turned
+from scotopic.io.images import TURNED
 from scotopic.io.input_file import plain_file_size, read_input_file
 from scotopic.io.stacks import read_stack
 from scotopic.levels import find_levels
@@ -121,13 +123,14 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
         _check_size(file, limits)
         pixels = read_image(file, max_pixels=limits.pixels)  # as recorded, which takes a quarter of the memory
         as_image(pixels, "", title=title)  # refuses values that cannot be matched
+        warning = TURNED if is_turned(read_input_file(file, "an image file", limits.upload_bytes)) else None
     except InputError as error:
         text = str(error).replace(str(file.parent) + os.sep, "")
         text = text if text.startswith(title) else f"{side} image {text}"
         raise InputError(f"The {text}") from error
     finally:
         _remove(file)
-    session.pair.accept(side, View(file.name, pixels))
+    session.pair.accept(side, View(file.name, pixels, warning=warning))
     return session.pair.views[side]
 
 
@@ -352,9 +355,10 @@ def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
         "calibration": describe_calibration(calibration, request.rectify_first),
         "pair_check": checked.as_dict(),
     }
-    # Both clips are cut to the same length.
-    cut = () if views[0].warning is None else (views[0].warning,)
-    return Pair(frames, None, calibration, about, (*checked.warnings, *cut), views, request.rectify_first)
+    # Those of both views mostly say the same: clips are cut to one length, and cameras are turned together.
+    told = [next((view.warning for view in views if view.warning is not None), None)]
+    warnings = (*checked.warnings, *filter(None, told))
+    return Pair(frames, None, calibration, about, warnings, views, request.rectify_first)
 
 
 def describe_calibration(calibration: Calibration | None, is_rectified: bool) -> dict[str, Any] | None:

@@ -331,7 +331,7 @@ class _Behavior:
             # Again, although the button has said so: a last report of progress may have reached the page after that.
             yield {results.status: gr.skip() if session.waiting else html.cancelled(session)}
         except Exception as error:
-            yield {**idle, results.status: html.problem(error)}
+            yield {**idle, results.status: html.failed(session, error)}
         finally:
             session.end(job)
 

@@ -31,6 +31,7 @@ CURVE_POINTS = 100
 INCOMPLETE = 1  #: exit code of a benchmark of which some tasks failed or were not run
 _LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
 _LEAST_FACTOR, _SPREAD = 1.4, 0.1  # between two maps, and of the logarithm of their ratio between its quartiles
+_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked
 _OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
 
 
@@ -46,7 +47,8 @@ class _Evaluation:
 
 def evaluate(
     prediction: Annotated[
-        Path, typer.Argument(metavar="PRED", help="Disparity: PFM, 16-bit PNG, NPZ, or a folder of scotopic match.")
+        Path,
+        typer.Argument(metavar="PRED", help="Disparity: PFM, 16-bit PNG, NPZ, NPY, or a folder of scotopic match."),
     ],
     truth: Annotated[Path, typer.Argument(metavar="GT", help="True disparity, in any of the same formats.")],
     confidence: Annotated[
@@ -100,6 +102,14 @@ def evaluate(
             "to be in another unit, or of images of another size; both must be disparities in px of one size.",
             err=True,
         )
+    for path, values, others in ((prediction, answers.disparity, true), (truth, true, answers.disparity)):
+        if not quiet and (marker := _find_marker(values, others)) is not None:
+            share = 100 * float((values == marker).mean())
+            typer.echo(
+                f"warning: {share:.3g} % of {str(path)!r} are exactly {marker:g}, apart from the rest, and scored as "
+                "disparities. If that means unknown, store infinity or NaN there.",
+                err=True,
+            )
     height, width = true.shape
     summary = {
         "prediction": str(prediction),
@@ -178,6 +188,21 @@ def _find_factor(disparity: Map, truth: Map) -> float | None:
     low, middle, high = np.quantile(np.log(disparity[both] / truth[both]), (0.25, 0.5, 0.75))
     is_a_factor = high - low < _SPREAD and abs(middle) > math.log(_LEAST_FACTOR)
     return math.exp(middle) if is_a_factor else None
+
+
+def _find_marker(values: Map, others: Map) -> float | None:
+    """Return a value that seems to mean unknown: 0 or less, more than once in a thousand, and far from all others.
+
+    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some.
+    """
+    known = values[np.isfinite(values)]
+    if known.size < _LEAST_RANKED or (lowest := float(known.min())) > 0:
+        return None
+    rest = known[known > lowest]
+    if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:
+        return None
+    is_apart = rest.min() - lowest > 1 or (lowest < 0 <= min(rest.min(), np.nanmin(others)))
+    return lowest if is_apart else None
 
 
 def _read_region(path: Path) -> Region:
@@ -360,15 +385,24 @@ def benchmark(
                 typer.echo(status.reuse, err=True)
             display(status.done, status.total, text, status.resumed)
 
-        status = run_benchmark(plan, data, out, scheduler=scheduler, workers=workers, tell=tell)
-    if status.done:
-        page = write_report(out)
-        done = f"{status.done - status.failed} results, {status.resumed} of them reused; {status.failed} tasks failed"
-        text: list[str | Table] = [*_make_tables(out), done, f"the report is {page}"]
-        print_result(read_json(out / "results.json", "the results"), text, quiet, as_json)
+        def finish(status: "Status") -> None:
+            if status.done:
+                page = write_report(out)
+                values.update(read_json(out / "results.json", "the results"))
+                text.extend([*_make_tables(out), _what_is_done(status), f"the report is {page}"])
+
+        values: dict[str, Any] = {}
+        text: list[str | Table] = []
+        status = run_benchmark(plan, data, out, scheduler=scheduler, workers=workers, tell=tell, finish=finish)
+    if values:
+        print_result(values, text, quiet, as_json)
     if status.failed or status.stopped:
         typer.echo(f"error: {_what_remains(status)}", err=True)
         raise typer.Exit(INCOMPLETE)
+
+
+def _what_is_done(status: "Status") -> str:
+    return f"{status.done - status.failed} results, {status.resumed} of them reused; {status.failed} tasks failed"
 
 
 def _what_remains(status: "Status") -> str:

@@ -1,13 +1,15 @@
 """The calibration of a rectified pair, which turns pixels into meters, and of the cameras before rectification."""
 
 import math
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 
 Matrix = NDArray[np.float64]
 
@@ -20,6 +22,10 @@ _MOST_METERS = 1e5
 # Two rectified cameras share focal length and rows; files round them to six digits or so.
 _FOCAL_TOLERANCE = 1e-4
 _ROW_TOLERANCE = 0.05  # px
+# A principal point that belongs to another size is this many times as far as the middle of an image, both ways about
+# equally: lenses are off by a few percent, crops by more, but mostly one way.
+_FAR_FROM_MIDDLE = 1.5
+_EQUALLY_FAR = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +221,11 @@ class Calibration:
         """Return the calibration for images of a size: itself, or scaled if they were resized as a whole.
 
         Raises :class:`InputError` if they have other proportions: they were cropped, or belong to another calibration.
+        A calibration that does not say its size is taken as it is, with a :class:`~scotopic.errors.PairWarning` if its
+        principal point is that of another size.
         """
         if self.width is None or self.height is None:
+            warn_of_other_size((self.cx, self.cy), width, height)
             return replace(self, width=width, height=height)
         if (width, height) == (self.width, self.height):
             return self
@@ -233,6 +242,25 @@ class Calibration:
         names = ("fx", "fy", "cx", "cy", "baseline", "doffs", "width", "height")
         numbers = {f"{name}_{'m' if name == 'baseline' else 'px'}": getattr(self, name) for name in names}
         return {"source": self.source, **numbers, "depth_unit": "m"}
+
+
+def warn_of_other_size(center: Iterable[float], width: int, height: int) -> None:
+    """Warn if a principal point is twice as far right and down as the middle of an image, or half, or the like.
+
+    So it is if the images were resized, and the calibration, which does not say its size, was not.
+    """
+    cx, cy = center
+    across, down = 2 * (cx + 0.5) / width, 2 * (cy + 0.5) / height
+    if min(across, down) <= 0 or not 1 / _EQUALLY_FAR < across / down < _EQUALLY_FAR:
+        return
+    factor = math.sqrt(across * down)
+    if max(factor, 1 / factor) >= _FAR_FROM_MIDDLE:
+        message = (
+            f"The calibration does not say the size of its images. Its principal point, ({cx:g}, {cy:g}), would be the "
+            f"middle of about {factor * width:.0f} x {factor * height:.0f} px, but these are {width} x {height} px. If "
+            "they were resized, depth is wrong: add the width and height of the calibrated images to the file."
+        )
+        warnings.warn(message, PairWarning, stacklevel=3)
 
 
 def intrinsics(matrix: Matrix) -> dict[str, Any]:

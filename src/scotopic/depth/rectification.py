@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.backends.device import is_on_gpu, to_numpy
-from scotopic.depth.calibration import Calibration
+from scotopic.depth.calibration import Calibration, warn_of_other_size
 from scotopic.errors import InputError
 from scotopic.io import as_image
 from scotopic.io.masks import Mask, pixel_mask, with_mask
@@ -339,6 +339,8 @@ class Rectifier:
                 "rectification. Use a file with OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, or KITTI's "
                 "calib_cam_to_cam."
             )
+        if rig.width is None:
+            warn_of_other_size(rig.left.matrix[:2, 2], width, height)
         self._taken = rig.width or width, rig.height or height
         size = self._size = (calibration.width or width, calibration.height or height)
         self.calibration = replace(calibration, width=size[0], height=size[1])

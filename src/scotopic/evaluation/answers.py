@@ -7,6 +7,8 @@
 ``.npz``
     A ``match.npz`` of scotopic; or an array ``disparity`` (or one that was saved without a name), not finite where
     unknown, and ``confidence`` if it is there.
+``.npy``
+    Such an array by itself.
 
 A folder stands for the ``match.npz`` in it.
 """
@@ -23,6 +25,9 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError
 from scotopic.io import read_image, read_npz
 from scotopic.io.disparity import KITTI_SCALE
+from scotopic.io.input_file import check_memory
+from scotopic.io.mapped import read_part
+from scotopic.sensor.array_file import load_array
 
 Map = NDArray[np.float64]
 
@@ -55,6 +60,8 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
     _refuse_other_maps(file)
     if file.suffix.lower() == ".npz":
         return _from_arrays(read_npz(file), file)
+    if file.suffix.lower() == ".npy":
+        return _from_arrays({"disparity": _read_array(file, "disparity")}, file)
     image = read_image(file)
     disparity = as_map(image, file, "disparity")
     is_scaled = image.dtype != np.float32
@@ -68,6 +75,15 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
             )
         disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or KITTI_SCALE))
     return Answers(disparity, disparity, None, is_scaled)
+
+
+def _read_array(file: Path, what: str) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file, or raise :class:`InputError` if it is none of a map."""
+    array, _ = load_array(file, what)
+    if array.ndim == 2:  # only then is its size one that a map can have
+        check_memory(repr(str(file)), f"a map of {array.shape[1]} x {array.shape[0]} px", 8 * array.size)
+        return read_part(array, 0, len(array))
+    raise wrong_map(array, file, what)
 
 
 def _refuse_other_maps(file: Path) -> None:
@@ -106,7 +122,8 @@ def read_confidence(path: Path) -> Map:
     """Read the confidence of each pixel: any image, or the ``confidence`` of an NPZ file or of a result's folder."""
     file = path / "match.npz" if os.path.isdir(path) else path
     if file.suffix.lower() != ".npz":
-        return as_map(read_image(file), file, "confidence")
+        is_array = file.suffix.lower() == ".npy"
+        return as_map(_read_array(file, "confidence") if is_array else read_image(file), file, "confidence")
     arrays = read_npz(file, ("confidence",))
     if "confidence" not in arrays:
         raise InputError(f"{str(file)!r} has no 'confidence'. Save the map under that name.")
@@ -116,11 +133,16 @@ def read_confidence(path: Path) -> Map:
 def as_map(array: NDArray[Any], path: Path, what: str) -> Map:
     """Return an array as a float64 map, or raise :class:`InputError` if its shape or type is wrong."""
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
-        raise InputError(
-            f"The {what} in {str(path)!r} has shape {array.shape} and type {array.dtype}, but must be one channel of "
-            "numbers, H x W."
-        )
+        raise wrong_map(array, path, what)
     return array.astype(np.float64)
+
+
+def wrong_map(array: NDArray[Any], path: Path, what: str) -> InputError:
+    """Return the error to raise about an array that is no map."""
+    return InputError(
+        f"The {what} in {str(path)!r} has shape {array.shape} and type {array.dtype}, but must be one channel of "
+        "numbers, H x W."
+    )
 
 
 def check_size(path: Path, found: NDArray[Any], other: Path | str, expected: NDArray[Any]) -> None:

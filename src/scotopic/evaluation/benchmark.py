@@ -22,7 +22,7 @@ from scotopic.evaluation.metrics import score
 from scotopic.evaluation.plan import DatasetPlan, Plan
 from scotopic.evaluation.pose_errors import pose_errors
 from scotopic.evaluation.protocol import record_scene
-from scotopic.evaluation.records import Record, Task, failure_path, maps_path, scene_path
+from scotopic.evaluation.records import Record, Task, failure_path, maps_path, scene_path, threshold_name
 from scotopic.evaluation.reuse import find_reusable, forget_failures, write_plan
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path, claim_folder
@@ -138,14 +138,14 @@ def _score_windows(prediction: Prediction, scene: Scene, plan: Plan) -> tuple[di
         own = score(prediction.disparity, truth, window, plan.thresholds, region)
         scores[str(window)] = {
             **{name: _finite(getattr(own, name)) for name in ("epe", "rms", "a50", "a90", "a99")},
-            "bad": {f"{k:g}": _finite(share) for k, share in own.bad.items()},
+            "bad": {threshold_name(k): _finite(share) for k, share in own.bad.items()},
             "coverage_percent": 100 * own.coverage,
         }
         curve = risk_coverage(prediction.dense, prediction.confidence, truth, window, plan.thresholds, region)
         curves[str(window)] = {
             "coverage_percent": (100 * curve.coverage).tolist(),
             "epe": curve.epe.tolist(),
-            "bad": {f"{k:g}": values.tolist() for k, values in curve.bad.items()},
+            "bad": {threshold_name(k): values.tolist() for k, values in curve.bad.items()},
             "aurc": _finite(curve.aurc),
             "ause": _finite(curve.ause),
         }
@@ -218,11 +218,13 @@ def run_benchmark(
     scheduler: str | None = None,
     workers: int = 0,
     tell: Callable[[Status], None] = lambda status: None,
+    finish: Callable[[Status], None] = lambda status: None,
 ) -> Status:
     """Run what is missing of a plan on the data sets in `root` and store each result in `folder` at once.
 
     Tasks run in this process, on the workers of a Dask `scheduler` that see `root` under the same path, or on a local
-    Dask cluster of so many `workers`. `tell` is called at the start and after each task. A result is reused if
+    Dask cluster of so many `workers`. `tell` is called at the start and after each task, and `finish` at the end, while
+    the folder is still kept from other benchmarks: a report that is written then is of this one. A result is reused if
     everything that it depends on is the same (:class:`~scotopic.evaluation.records.Inputs`). The plan with its tasks is
     written to ``plan.json`` of the folder, for the report.
 
@@ -256,5 +258,6 @@ def run_benchmark(
                 status = replace(status, failure=status.failure or error)
                 tell(status)
         except ClusterLostError as error:
-            return replace(status, stopped=str(error))
+            status = replace(status, stopped=str(error))
+        finish(status)
     return status

@@ -117,7 +117,8 @@ class Plan:
             for scene in scenes[dataset.kind]:
                 for photons, frames, seed in noises:
                     for method in self.methods:
-                        noise = (photons, self.read_noise, seed)
+                        # A plan may say 2 where the command says 2.0: one task, not two.
+                        noise = (float(photons), float(self.read_noise), seed)
                         yield Task(dataset.kind, scene, method, *noise, self.max_disparity, frames)
 
     def _noises(self, dataset: DatasetPlan) -> Iterator[tuple[float, int, int]]:

@@ -227,6 +227,12 @@ def _is_figure(value: object) -> bool:
     return value is None or is_number(value)
 
 
+def threshold_name(threshold: float) -> str:
+    """Return the key under which figures of a threshold stand: ``"1"`` for 1.0, and no other number's."""
+    short = f"{threshold:g}"
+    return short if float(short) == threshold else repr(float(threshold))
+
+
 def _as_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.+-]+", "-", text)
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from zipfile import is_zipfile
 
 from scotopic.errors import InputError
 from scotopic.evaluation.plan import Plan
-from scotopic.evaluation.records import Record, Task, failure_path, maps_path, record_path
+from scotopic.evaluation.records import Record, Task, failure_path, maps_path, record_path, scene_path, threshold_name
 from scotopic.io import atomic_path
 from scotopic.io.input_file import read_input_text
 
@@ -67,15 +68,24 @@ def _why_missing(
         windows = tuple(sorted({*plan.windows, *map(int, record.scores)}))
         known = {float(k) for scores in record.scores.values() for k in scores["bad"]}
         thresholds = tuple(sorted({*plan.thresholds, *known}))
-        wanted = {f"{t:g}" for t in plan.thresholds}
+        wanted = set(map(threshold_name, plan.thresholds))
         scored = plan.with_changes(windows=windows, thresholds=thresholds)
         if not all(str(w) in record.scores and wanted <= set(record.scores[str(w)]["bad"]) for w in plan.windows):
             return "other windows or thresholds are asked for", scored
-        return (None if maps_path(folder, task).exists() else "the maps are missing"), scored
+        return _why_without_maps(folder, task), scored
     if has_failed:
         return "failed last time", plan
     nearest = min((_changes(task, other) for other in earlier), key=lambda changes: len(changes), default=[])
     return " and ".join(nearest), plan
+
+
+def _why_without_maps(folder: Path, task: Task) -> str | None:
+    """Return why there would be no pictures of a task that has a record; ``None`` if its files are there and whole."""
+    files = maps_path(folder, task), scene_path(folder, task)
+    if not all(file.exists() for file in files):
+        return "the maps are missing"
+    # The directory of a ZIP file is its end, so that one that was cut short has none.
+    return None if all(map(is_zipfile, files)) else "the maps are damaged"
 
 
 def _changes(task: Task, earlier: Task) -> list[str]:

@@ -209,6 +209,45 @@ def as_stored(data: bytes) -> bytes:
     return bytes(upright)
 
 
+def is_turned(data: bytes) -> bool:
+    """Return whether an image file says that it is to be turned or mirrored to be seen upright, as phones' do.
+
+    That is the orientation of a TIFF page, or of the Exif data in a JPEG, PNG or WebP file, which are like a TIFF page.
+    """
+    with suppress(struct.error, OverflowError, IndexError):  # damaged, or not there
+        for part in _exif(data):
+            if part[:4] in _TIFF_ORDERS:
+                page = next(_tiff_pages(part, 1), [])
+                return any(2 <= entry.value <= 8 for entry in page if entry.tag == _ORIENTATION)
+    return False
+
+
+def _exif(data: bytes) -> Iterator[bytes]:
+    if data.startswith(b"\xff\xd8"):
+        for marker, place in jpeg_segments(data):
+            if marker == 0xE1 and data[place + 4 : place + 10] == b"Exif\0\0":
+                yield data[place + 10 : place + 2 + int.from_bytes(data[place + 2 : place + 4], "big")]
+            if marker == 0xDA:  # the pixels, before which it stands
+                return
+    elif data.startswith(PNG_SIGNATURE):
+        yield from (data[start + 8 : end - 4] for kind, start, end in png_chunks(data) if kind == b"eXIf")
+    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        yield from (
+            data[start:end].removeprefix(b"Exif\0\0") for kind, start, end in _webp_chunks(data) if kind == b"EXIF"
+        )
+    else:
+        yield data
+
+
+def _webp_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the types of the chunks of a WebP file, and where their content begins and ends."""
+    position = 12
+    while position + 8 <= len(data):
+        kind, length = struct.unpack_from("<4sI", data, position)
+        yield kind, position + 8, position + 8 + length
+        position += 8 + length + length % 2
+
+
 def _bmp(data: bytes) -> Size:
     (header,) = struct.unpack_from("<I", data, 14)
     width, height = struct.unpack_from("<HH" if header == 12 else "<ii", data, 18)
@@ -216,10 +255,8 @@ def _bmp(data: bytes) -> Size:
 
 
 def _webp(data: bytes) -> Size:
-    sizes, position = [], 12
-    while position + 8 <= len(data):
-        kind, length = struct.unpack_from("<4sI", data, position)
-        body = position + 8
+    sizes = []
+    for kind, body, _ in _webp_chunks(data):
         if kind in (b"VP8X", b"ANMF"):  # the canvas, or a frame of an animation, whose place comes first
             start = body + (4 if kind == b"VP8X" else 6)
             sizes.append((1 + int.from_bytes(data[start : start + 3], "little"),
@@ -229,6 +266,5 @@ def _webp(data: bytes) -> Size:
         elif kind == b"VP8L":
             (bits,) = struct.unpack_from("<I", data, body + 1)
             sizes.append((1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)))
-        position = body + length + length % 2
     width, height = (max(side) for side in zip(*sizes, strict=True))
     return Size(width, height, 4)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, OutputError
+from scotopic.errors import InputError, OutputError, PairWarning
 from scotopic.io.atomic import atomic_path
 from scotopic.io.headers import (
     PNG_PIXELS,
@@ -19,6 +20,7 @@ from scotopic.io.headers import (
     Size,
     as_stored,
     image_sizes,
+    is_turned,
     jpeg_segments,
     png_chunks,
 )
@@ -28,6 +30,12 @@ from scotopic.io.masks import fill_masked, pixel_mask, unmasked
 from scotopic.io.pfm import read_pfm
 from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
 
+#: A warning. It names no file, so that Python shows it once for all frames of a stream.
+TURNED = (
+    "An image file says that it is to be turned or mirrored when it is shown, as files of phones and cameras do. Its "
+    "pixels are used as they are stored. If the cameras stood side by side as the pictures are shown, turn both first "
+    "and save them so."
+)
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
 _MOST_PAGES = 65536  # of a TIFF file
@@ -51,7 +59,8 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     Raises :class:`InputError` if the file is missing, not a file, not an image, cut short, transparent somewhere, has
     another type of numbers, or is too large: it may have `max_pixels`, and take as much memory as the environment
     variable ``SCOTOPIC_MAX_GIB`` says, 2 GiB by default. The size is checked before anything is decoded. An alpha
-    channel that is opaque everywhere says nothing and is dropped.
+    channel that is opaque everywhere says nothing and is dropped. There is a :class:`~scotopic.errors.PairWarning` if
+    the file says that it is to be turned.
 
     Returns
     -------
@@ -166,6 +175,8 @@ def decode_data(data: bytes, shown: str, *, several: bool = False, max_pixels: i
             f"{shown} holds no readable image or is cut short ({len(data)} bytes). Check that it opens in an image "
             "viewer, or fetch it again; PNG, JPEG, TIFF, PGM/PPM, PFM, BMP and WebP can be read."
         )
+    if is_turned(data):
+        warnings.warn(TURNED, PairWarning, stacklevel=4)
     check_memory(shown, f"{len(decoded)} page(s)", sum(4 * page.size for page in decoded))
     for page in decoded:
         check_pixels(shown, page.shape[1], page.shape[0], max_pixels)

@@ -7,12 +7,14 @@ photons.
 
 import math
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
+from scotopic.io.images import TURNED
 from scotopic.io.input_file import check_memory, open_input, plain_file_size, reading
 from scotopic.io.tiff import open_tiff
 from scotopic.optional import import_optional
@@ -73,6 +75,8 @@ def read_raw(path: str | os.PathLike[str], color: str = "binned") -> Recording:
             size = f"{sides.raw_width} x {sides.raw_height} px"
             # The mosaic as float64, and three colors of it.
             check_memory(shown, size, 32 * sides.raw_width * sides.raw_height)
+            if sides.flip:
+                warnings.warn(TURNED, PairWarning, stacklevel=3)
             black, white = _levels(raw, shown)
             if color == "demosaiced":
                 pixels = raw.postprocess(

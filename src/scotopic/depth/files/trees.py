@@ -17,7 +17,7 @@ import yaml
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig
+from scotopic.depth.calibration import Calibration, Camera, Matrix, Rig, warn_of_other_size
 from scotopic.depth.camera_info import ROS_MODELS, of_published_image
 from scotopic.depth.files.lines import TextFile, Tree, image_size
 from scotopic.io.images import call_opencv
@@ -165,12 +165,13 @@ def read_opencv(file: TextFile, tree: Tree, unit: str | None, size: tuple[int, i
     """
     found = _rename(tree, OPENCV_NAMES)
     width, height = image_size(tree)
-    if width is None and size is not None:
-        width, height = size
     cameras = _matrices(found, "K1", "D1", "K2", "D2")
     rotations = _matrices(found, "R1", "R2")
     projections = _matrices(found, "P1", "P2")
     if projections is None and rotations is None and "Q" not in found and cameras and "R" in found and "T" in found:
+        if width is None and size is not None:
+            width, height = size
+            warn_of_other_size(cameras[0][:2, 2], width, height)
         rotations, projections = _rectify(file, found, cameras, width, height)
     q = found["Q"].matrix((4, 4)) if "Q" in found else None
     if projections is not None:

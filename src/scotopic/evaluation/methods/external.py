@@ -1,7 +1,7 @@
 """Disparity maps that were made elsewhere, read from a folder.
 
-One file per scene, ``DIR/<dataset>/<scene>`` or ``DIR/<scene>``, ending in ``.pfm``, ``.png`` or ``.npz`` (the first
-that is there), in the formats of :mod:`scotopic.evaluation.answers`.
+One file per scene, ``DIR/<dataset>/<scene>`` or ``DIR/<scene>``, ending in ``.pfm``, ``.png``, ``.npz`` or ``.npy``
+(the first that is there), in the formats of :mod:`scotopic.evaluation.answers`.
 
 ``<scene>_confidence.pfm`` beside it, if there is one, holds the confidence of each pixel; higher is more certain.
 Without one all pixels are equally certain, and the risk-coverage curve is flat.
@@ -22,7 +22,7 @@ from scotopic.evaluation.answers import check_size, read_answers, read_confidenc
 from scotopic.evaluation.method import Map, Method, Prediction
 from scotopic.evaluation.scene import Scene
 
-ENDINGS = (".pfm", ".png", ".npz")
+ENDINGS = (".pfm", ".png", ".npz", ".npy")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]*")  #: a method's name names files too
 
 
