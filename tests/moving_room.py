@@ -13,7 +13,7 @@ from scotopic.demo import _build_room, _Room
 from scotopic.io import write_png
 from scotopic.sensor import simulate_pair, to_uint8
 
-WIDTH, HEIGHT = 224, 144
+WIDTH, HEIGHT = 176, 112
 STEP = 0.3  #: baselines to the right that the cameras move from frame to frame
 BASELINE = 0.1  #: m
 CALIBRATION = f"{WIDTH} {(WIDTH - 1) / 2} {0.38 * (HEIGHT - 1)} {BASELINE} 0\n"
