@@ -34,7 +34,7 @@ def render_moved(step: float, seed: int = 0) -> tuple[Image, Image]:
     return room.render(0, x, y), room.render(1, x, y)
 
 
-def noisy_frames(count: int, photons: float = 6.0) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+def noisy_frames(count: int, photons: float = 10.0) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
     """Return pairs of frames from moving cameras, in 8 bits."""
     pairs = [simulate_pair(*render_moved(k), photons=photons, read_noise=2, seed=k) for k in range(count)]
     return [(to_uint8(left), to_uint8(right)) for left, right in pairs]
