@@ -69,7 +69,7 @@ class MovingScene:
                 left, top, right, bottom = BOARD_EDGES
                 is_seen = (column > left) & (column < right) & (row > top) & (row < bottom)
             is_front = is_seen & (along < nearest)
-            image[is_front] = self._texture(number, column, row)[is_front]
+            image[is_front] = self._texture(number, column[is_front], row[is_front])
             nearest[is_front] = along[is_front]
         return image.astype(np.float32), (camera.focal / nearest).astype(np.float32)
 
@@ -83,7 +83,7 @@ class MovingScene:
         return np.clip(total, 0, 1)
 
 
-@lru_cache(maxsize=64)  # many tests look at the same frames
+@lru_cache(maxsize=128)  # many tests look at the same frames
 def _draw(scene: MovingScene, pose_bytes: bytes, board_shift: float) -> Picture:
     pose = np.frombuffer(pose_bytes).reshape(4, 4)
     left, disparity = scene._view(pose, 0.0, board_shift)

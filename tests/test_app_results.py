@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> Session:
     return session_with_result(tmp_path)
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.1, 0.35, 0.8])
+@pytest.mark.parametrize("threshold", [0.0, 0.35, 0.8])
 def test_the_mask_is_what_min_confidence_gives(outcome: Outcome, threshold: float) -> None:
     left, right = outcome.match.left_image, outcome.match.right_image
     expected = scotopic.match(left, right, preset="fast", max_disparity=32, min_confidence=threshold)
@@ -49,7 +49,7 @@ def test_the_mask_is_what_min_confidence_gives(outcome: Outcome, threshold: floa
     assert masked.settings == expected.settings
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.7])
 def test_the_mask_of_best_can_be_widened_and_narrowed(best: Outcome, threshold: float) -> None:
     left, right = best.match.left_image, best.match.right_image
     expected = scotopic.match(left, right, preset="best", max_disparity=32, min_confidence=threshold)

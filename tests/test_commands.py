@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 from command_line import FAST, check_failure, contents, error_line, make_bad_images, run, succeed, write_pair
+from rooms import room
 
 import scotopic
 from scotopic.cli.commands import DEMO_FILES, JUNCTION_FILES, SIMULATION_FILES
@@ -73,8 +74,10 @@ def test_simulate_never_replaces_its_own_input(pair: Path, tmp_path: Path) -> No
 def test_demo_matches_its_scene_and_scores_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    printed = succeed("demo").stdout
-    out = json.loads(succeed("demo", "--preset", "fast", "--set", "p1=30", "--json").stdout)  # over the first
+    quick = ("--set", "refine_steps=0")
+
+    printed = succeed("demo", *quick, "--set", "group_rounds=0").stdout
+    out = json.loads(succeed("demo", "--preset", "fast", *quick, "--set", "p1=30", "--json").stdout)  # over the first
 
     folder = tmp_path / "scotopic-demo"
     for word in ("W = 19", "W = 1", "EPE", "Bad-1", "Bad-3", "coverage", "scotopic-demo/preview.png", "--preset best"):
@@ -90,7 +93,8 @@ def test_demo_matches_its_scene_and_scores_the_result(tmp_path: Path, monkeypatc
         assert found["coverage_percent"] == pytest.approx(100 * np.isfinite(disparity).mean())
     assert json.loads((folder / "scores.json").read_text())["scores"] == out["scores"]
     # Its inputs are files too, and give the same match.
-    again = scotopic.match(folder / "left.png", folder / "right.png", preset="fast", max_disparity=64, p1=30)
+    options = {"max_disparity": 64, "refine_steps": 0, "p1": 30}
+    again = scotopic.match(folder / "left.png", folder / "right.png", preset="fast", **options)
     assert np.array_equal(again.disparity, Match.load(folder).disparity, equal_nan=True)
 
 
@@ -122,7 +126,10 @@ def test_info_tells_versions_devices_presets_and_the_cache() -> None:
     assert all(name in printed for name in scotopic.PRESETS)
 
 
-def test_no_command_leaves_results_of_another_beside_its_own(pair: Path, tmp_path: Path) -> None:
+def test_no_command_leaves_results_of_another_beside_its_own(
+    pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scotopic.cli.commands.render_scene", lambda: room(96, 64))
     out = tmp_path / "out"
     (tmp_path / "kept").mkdir()
     views = [pair / "left.png", pair / "right.png"]

@@ -89,6 +89,7 @@ def prepare() -> dict[str, Any]:
     return {"scotopic": scotopic, "width": WIDTH, "height": HEIGHT, "pairs": [pair], **stacks}
 
 
+@pytest.mark.usefixtures("quick_presets")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=title)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -87,7 +87,7 @@ PLACE = {"cpu": 1e-9, "cuda": 1e-5}
 def test_search_steps_go_where_plain_coordinate_descent_goes(
     device: str, grid: tuple[int, int], channels: int, weights: tuple[float, float]
 ) -> None:
-    rows, columns, candidates, reach = sized(device, (3, 4, 31, 3.0), (1, 2, 31, 1.0))
+    rows, columns, candidates, reach = sized(device, (2, 3, 31, 3.0), (1, 2, 31, 1.0))
     field = make_field(device, grid, channels, rows, columns, candidates=candidates, vertex_range=reach)
     if weights != NO_WEIGHTS:
         disturb(field)

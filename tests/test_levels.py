@@ -61,8 +61,10 @@ def test_a_pair_times_a_power_of_two_has_the_same_disparity(
 
 
 def test_the_answer_of_best_does_not_depend_on_the_scale_of_the_container(pair: tuple[np.ndarray, ...]) -> None:
-    expected, found = (quietly_match([view * np.float32(factor) for view in pair], "best") for factor in (1, 1 / 16))
+    views = [view[32:, :96] for view in pair]
+    expected, found = (quietly_match([view * np.float32(factor) for view in views], "best") for factor in (1, 1 / 16))
 
+    assert expected.coverage > 0.1
     np.testing.assert_array_equal(found.disparity, expected.disparity)
 
 
@@ -245,7 +247,8 @@ def _blurred(image: np.ndarray) -> np.ndarray:
 
 
 def test_a_pair_on_a_pedestal_is_matched_like_one_without(room: tuple[np.ndarray, ...]) -> None:
-    plain, lifted = ([record(view, 60, black=at, seed=seed) for seed, view in enumerate(room)] for at in (8, 64))
+    part = [view[48:, :144] for view in room]
+    plain, lifted = ([record(view, 60, black=at, seed=seed) for seed, view in enumerate(part)] for at in (8, 64))
 
     expected, found = quietly_match(plain), quietly_match(lifted)
 
@@ -297,7 +300,7 @@ def test_the_command_estimates_or_takes_the_levels_and_says_so(pair: tuple[np.nd
     for side, view in zip(("left", "right"), pair, strict=True):
         write_png(tmp_path / f"{side}.png", np.round(view * 4095).astype(np.uint16))
     files = [str(tmp_path / "left.png"), str(tmp_path / "right.png")]
-    common = ["match", *files, "--preset", "fast", "--max-disparity", "32", "--device", "cpu"]
+    common = ["match", *files, *QUICK]
 
     estimated = run(*common, "-o", str(tmp_path / "estimated"))
     given = run(*common, "-o", str(tmp_path / "given"), "--bits", "12")
@@ -316,8 +319,9 @@ def test_the_command_estimates_or_takes_the_levels_and_says_so(pair: tuple[np.nd
 def test_the_commands_warn_if_little_of_given_levels_is_used(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
     for side, view in zip(("left", "right"), pair, strict=True):
         (tmp_path / side).mkdir()
-        write_png(tmp_path / side / "0.png", np.round(100 + view * 200).astype(np.uint16))  # 5 % of 12 bits
-        write_png(tmp_path / side / "1.png", np.round(100 + view * 199).astype(np.uint16))
+        part = view[32:, :96]
+        write_png(tmp_path / side / "0.png", np.round(100 + part * 200).astype(np.uint16))  # 5 % of 12 bits
+        write_png(tmp_path / side / "1.png", np.round(100 + part * 199).astype(np.uint16))
     images = [str(tmp_path / side / "0.png") for side in ("left", "right")]
     folders = [str(tmp_path / side) for side in ("left", "right")]
 
@@ -344,10 +348,8 @@ def test_the_commands_warn_of_levels_that_leave_nothing_to_see(
         (tmp_path / name).mkdir()
         write_png(tmp_path / name / "0.png", (view * 4095).astype(np.uint16))  # 12 bits, of which 8 are nearly nothing
     files, folders = ([tmp_path / name / part for name in ("left", "right")] for part in ("0.png", ""))
-    common = ("--preset", "fast", "--max-disparity", "24", *options)
-
     for command, views in (("match", files), ("video", folders)):
-        result = run(command, *views, "-o", tmp_path / command, *common)
+        result = run(command, *views, "-o", tmp_path / command, *QUICK, *options)
 
         assert result.exit_code == 0, result.stderr
         assert re.search(message, result.stderr)

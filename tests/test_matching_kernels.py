@@ -46,20 +46,24 @@ def make_view(
     "shape, grid, disparities, channels, symmetric, is_left",
     [
         (*case, channels, symmetric, is_left)
-        for case, channels, symmetric, is_left in itertools.product(
-            [
-                ((20, 28), (8, 4), (0, 9)),
-                ((23, 30), (8, 4), (-7, 6)),  # not whole patches
-                ((21, 33), (7, 3), (4, 33)),  # an odd patch, and partners beyond the image
-                ((25, 27), (9, 9), (-27, -20)),  # patches side by side, the last one mostly padding
-                ((12, 12), (12, 5), (-12, 12)),  # one patch, every possible disparity
-                ((18, 40), (8, 1), (3, 4)),  # one candidate
-                ((24, 300), (16, 8), (-20, 280)),  # more candidates than a block of a GPU has
-            ],
-            (1, 3),
-            (True, False),
-            (True, False),
-        )
+        for case, channels, symmetric, is_left in [
+            *itertools.product(
+                [
+                    ((20, 28), (8, 4), (0, 9)),
+                    ((23, 30), (8, 4), (-7, 6)),  # not whole patches
+                    ((21, 33), (7, 3), (4, 33)),  # an odd patch, and partners beyond the image
+                    ((25, 27), (9, 9), (-27, -20)),  # patches side by side, the last one mostly padding
+                    ((12, 12), (12, 5), (-12, 12)),  # one patch, every possible disparity
+                    ((18, 40), (8, 1), (3, 4)),  # one candidate
+                ],
+                (1, 3),
+                (True, False),
+                (True, False),
+            ),
+            # More candidates than a block of a GPU has.
+            (((24, 300), (16, 8), (-20, 280)), 1, True, False),
+            (((24, 300), (16, 8), (-20, 280)), 3, False, True),
+        ]
     ],
     [
         ((8, 16), (8, 4), (0, 6), 3, True, True),

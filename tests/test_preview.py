@@ -56,8 +56,8 @@ def make_match(
 
 def is_turbo(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Which pixels have a saturated color of the map (its dark ends are close to the grays of the rest)."""
-    colors = {tuple(color) for color in TURBO.tolist() if max(color) - min(color) > 100}
-    return np.array([[tuple(pixel) in colors for pixel in row] for row in picture.tolist()])
+    numbers, colors = (each.astype(np.int32) @ (1 << 16, 1 << 8, 1) for each in (picture, TURBO))
+    return np.isin(numbers, colors[np.ptp(TURBO.astype(np.int32), axis=1) > 100])
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -71,7 +71,7 @@ def test_any_size_gives_a_picture_of_a_size_for_a_screen(width: int, height: int
     assert 200 <= picture.shape[0] <= 1600
 
 
-@pytest.mark.parametrize(("width", "height"), [(4000, 3000), (40, 3000), (4000, 40)])
+@pytest.mark.parametrize(("width", "height"), [(1600, 1200), (40, 3000), (4000, 40)])
 def test_the_largest_images_are_shrunk(width: int, height: int) -> None:
     picture = draw_preview(make_match(width, height, channels=1))
 
@@ -85,8 +85,8 @@ def test_an_image_that_fits_is_shown_pixel_by_pixel() -> None:
 
     picture = draw_preview(match)
 
-    first_row = np.lib.stride_tricks.sliding_window_view(picture, (1, 384, 3))[:, :, 0, 0]
-    y, x = np.argwhere((first_row == shown[0]).all(axis=(2, 3)))[0]
+    starts = np.lib.stride_tricks.sliding_window_view(picture[..., 1], 32, axis=1) == shown[0, :32, 1]
+    y, x = np.argwhere(starts.all(axis=2))[0]
     assert np.array_equal(picture[y : y + 256, x : x + 384], shown)
 
 
@@ -97,8 +97,8 @@ def test_a_tiny_image_is_enlarged_without_blur() -> None:
 
     picture = draw_preview(match)
 
-    first_row = np.lib.stride_tricks.sliding_window_view(picture[..., 0], (1, 320))[:, :, 0]
-    y, x = np.argwhere((first_row == shown[0]).all(axis=2))[0]
+    starts = np.lib.stride_tricks.sliding_window_view(picture[..., 0], 160, axis=1) == shown[0, :160]
+    y, x = np.argwhere(starts.all(axis=2))[0]
     assert np.array_equal(picture[y : y + 320, x : x + 320, 1], shown)
 
 

@@ -169,7 +169,7 @@ def test_a_dark_rendered_pair_looks_right(dark: Pair) -> None:
     assert abs(found.vertical_offset) < 0.6
 
 
-@pytest.mark.parametrize("rows", [-4, -2, -1, 1, 2, 4])
+@pytest.mark.parametrize("rows", [-4, -1, 1, 2])
 def test_a_vertical_shift_is_noticed_and_measured(dark: Pair, rows: int) -> None:
     found = check_rectified(*shifted(dark, rows))
 
@@ -203,12 +203,12 @@ def test_a_rotated_view_is_noticed(rendered: Pair) -> None:
     assert 3 < found.tilt < 12
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_where_nothing_can_be_known_nothing_is_said(seed: int) -> None:
-    noise = np.random.default_rng(seed).random((2, 384, 576)).astype(np.float32)
-    unrelated = (draw_blocks(384, 576, 3, seed=each, side=60) for each in (seed, seed + 50))
+@pytest.mark.parametrize(("seed", "size"), [(0, (384, 576)), (1, (192, 288)), (2, (192, 288)), (3, (192, 288))])
+def test_where_nothing_can_be_known_nothing_is_said(seed: int, size: tuple[int, int]) -> None:
+    noise = np.random.default_rng(seed).random((2, *size)).astype(np.float32)
+    unrelated = (draw_blocks(*size, 3, seed=each, side=60) for each in (seed, seed + 50))
 
-    for left, right in (noise, np.zeros((2, 384, 576), np.float32), simulate_pair(*unrelated)):
+    for left, right in (noise, np.zeros((2, *size), np.float32), simulate_pair(*unrelated)):
         found = check_rectified(left, right)
         assert found.warnings == ()
         assert found.swapped is None
@@ -300,7 +300,7 @@ def test_small_pairs_that_are_swapped_or_off_by_a_row_are_noticed(size: tuple[in
     assert "unrectified" in shifted.warnings[0]
 
 
-@pytest.mark.parametrize("size", [(96, 64), (128, 96), (300, 200)])
+@pytest.mark.parametrize("size", [(96, 64), (128, 96), (224, 144)])
 def test_small_pairs_at_two_photons_give_no_false_alarm(size: tuple[int, int]) -> None:
     for seed in range(20):
         pair = simulate_pair(*clean_room(*size, seed=seed % 4), photons=2, read_noise=2, seed=seed)
@@ -328,7 +328,7 @@ def test_one_image_twice_is_noticed_by_all_in_the_same_words(tmp_path: Path) -> 
     assert f"warning: {SAME_IMAGE}" in succeed("video", *folders, "-o", tmp_path / "film", *FAST).stderr
 
 
-FAST_ON_CPU = {"preset": "fast", "max_disparity": 16, "device": "cpu"}
+FAST_ON_CPU = {"preset": "fast", "max_disparity": 16, "refine_steps": 0, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -368,8 +368,9 @@ def test_the_commands_and_the_stream_say_the_same(small: Pair, tmp_path: Path) -
 
     with pytest.warns(PairWarning) as caught:
         list(scotopic.Matcher(**FAST_ON_CPU).run([views, views]))
-    matched = succeed("match", *files, "-o", tmp_path / "out", *FAST).stderr
-    film = succeed("video", *folders, "-o", tmp_path / "film", *FAST).stderr
+    quick = (*FAST, "--set", "refine_steps=0")
+    matched = succeed("match", *files, "-o", tmp_path / "out", *quick).stderr
+    film = succeed("video", *folders, "-o", tmp_path / "film", *quick).stderr
 
     assert [str(each.message) for each in caught] == list(expected)  # once, of the first pair
     for said in (matched, film):

@@ -301,9 +301,8 @@ def test_an_unreadable_record_and_plan_are_named_and_the_rest_is_shown(tmp_path:
     assert "scotopic:paper" in page.text
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
+def test_a_record_with_something_else_for_a_figure_is_left_out(tmp_path: Path) -> None:
+    changes: list[tuple[tuple[str, ...], object]] = [
         (("scores", "19"), {}),
         (("scores", "19", "epe"), [1.0]),
         (("scores", "19", "bad"), {"few": 1.0}),
@@ -314,36 +313,40 @@ def test_an_unreadable_record_and_plan_are_named_and_the_rest_is_shown(tmp_path:
         (("beyond_percent",), "much"),
         (("task", "photons"), 10**400),
         (("task", "scene"), ["Piano"]),
-    ],
-    ids=str,
-)
-def test_a_record_with_something_else_for_a_figure_is_left_out(
-    tmp_path: Path, place: tuple[str, ...], value: object
-) -> None:
+    ]
     make_folder(tmp_path, methods=LIGHT, gaps=False)
-    path = sorted((tmp_path / "records").glob("*.json"))[0]
-    record = json.loads(path.read_text())
-    inside = record
-    for name in place[:-1]:
-        inside = inside[name]
-    inside[place[-1]] = value
-    path.write_text(json.dumps(record))
+    paths = sorted((tmp_path / "records").glob("*.json"))
+    for path, (place, value) in zip(paths, changes, strict=False):  # there are more records
+        record = json.loads(path.read_text())
+        inside = record
+        for name in place[:-1]:
+            inside = inside[name]
+        inside[place[-1]] = value
+        path.write_text(json.dumps(record))
 
     page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
 
-    assert path.name in page.text
+    assert [path.name in page.text for path in paths] == [k < len(changes) for k in range(len(paths))]
     assert "scotopic:paper" in page.text
+
+
+@pytest.fixture(scope="module")
+def light_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """A folder of results whose plan may be replaced, and its plan."""
+    made = make_folder(tmp_path_factory.mktemp("light"), methods=LIGHT, gaps=False)
+    return made, json.loads((made / "plan.json").read_text())
 
 
 @pytest.mark.parametrize(
     "change", [{"methods": True}, {"datasets": [1]}, {"coverages": ["all"]}, {"methods": [["a"]]}], ids=str
 )
-def test_a_plan_that_is_none_is_named_and_the_results_are_shown(tmp_path: Path, change: dict[str, object]) -> None:
-    make_folder(tmp_path, methods=LIGHT, gaps=False)
-    plan = json.loads((tmp_path / "plan.json").read_text())
-    (tmp_path / "plan.json").write_text(json.dumps({**plan, **change}))
+def test_a_plan_that_is_none_is_named_and_the_results_are_shown(
+    light_folder: tuple[Path, dict[str, object]], change: dict[str, object]
+) -> None:
+    made, plan = light_folder
+    (made / "plan.json").write_text(json.dumps({**plan, **change}))
 
-    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_report(made, gallery_scenes=1).read_text(encoding="utf-8"))
 
     assert "plan.json holds no plan" in page.text
     assert "scotopic:paper" in page.text
