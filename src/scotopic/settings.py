@@ -370,8 +370,8 @@ class EvidenceMatchingSettings(Settings):
 _FEW_STEPS = JunctionSettings(
     search_steps=2,
     refine_steps=60,
-    search_every=20,
-    candidates=19,
+    search_every=30,
+    candidates=13,
     boundary_weight=0.25,
     angle_rate=0.01,
     vertex_rate=0.1,
@@ -379,7 +379,7 @@ _FEW_STEPS = JunctionSettings(
 )
 
 # What is matched is filtered after the fit, so that fewer steps and candidates do. docs/performance.md has these too.
-_FEWER_STEPS = dataclasses.replace(_FEW_STEPS, patch_size=28, refine_steps=40, candidates=15)
+_FEWER_STEPS = dataclasses.replace(_FEW_STEPS, patch_size=28, refine_steps=40, search_every=20, candidates=11)
 
 PRESETS: dict[str, Settings] = {
     "paper": JunctionMatchingSettings("paper"),
