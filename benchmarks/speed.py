@@ -125,11 +125,11 @@ def time_sizes(preset: str, device: str, repeats: int, disparities: int) -> dict
     for width, height in SIZES:
         pair = rendered_pair(width, height)
         seconds = []
-        for _ in range(repeats):
+        for _ in range(repeats + 2 * (device == "cuda")):  # there the first two compile and record
             start = time.perf_counter()
             scotopic.match(*pair, preset, device, max_disparity=disparities)
             seconds.append(time.perf_counter() - start)
-        points.append({"width": width, "height": height, "seconds": statistics.median(seconds)})
+        points.append({"width": width, "height": height, "seconds": statistics.median(seconds[-repeats:])})
         print(f"{preset} {width} x {height}: {points[-1]['seconds']:.2f} s", file=sys.stderr)
     x = [math.log(p["width"] * p["height"]) for p in points]
     y = [math.log(p["seconds"]) for p in points]

@@ -13,7 +13,7 @@ from scotopic.demo import _build_room, _Room
 from scotopic.io import write_png
 from scotopic.sensor import simulate_pair, to_uint8
 
-WIDTH, HEIGHT = 176, 112
+WIDTH, HEIGHT = 224, 144
 STEP = 0.3  #: baselines to the right that the cameras move from frame to frame
 BASELINE = 0.1  #: m
 CALIBRATION = f"{WIDTH} {(WIDTH - 1) / 2} {0.38 * (HEIGHT - 1)} {BASELINE} 0\n"
@@ -34,7 +34,7 @@ def render_moved(step: float, seed: int = 0) -> tuple[Image, Image]:
     return room.render(0, x, y), room.render(1, x, y)
 
 
-def noisy_frames(count: int, photons: float = 10.0) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+def noisy_frames(count: int, photons: float = 6.0) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
     """Return pairs of frames from moving cameras, in 8 bits."""
     pairs = [simulate_pair(*render_moved(k), photons=photons, read_noise=2, seed=k) for k in range(count)]
     return [(to_uint8(left), to_uint8(right)) for left, right in pairs]

@@ -67,3 +67,28 @@ def test_what_was_not_used_for_longest_is_forgotten_first(monkeypatch: pytest.Mo
         "done", "replayed", "done", "replayed", "done", "replayed", "done"
     ]  # fmt: skip
     assert len(made) == 1
+
+
+def test_work_that_cannot_be_recorded_is_done_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def fail(*_: object) -> None:
+        tried.append(True)
+        raise RuntimeError("capture was spoiled")
+
+    monkeypatch.setattr(recordings, "_Recording", fail)
+    kept = recordings.Recordings(2)
+
+    assert [kept.run("key", lambda _: "done", [torch.zeros(3)]) for _ in range(4)] == ["done"] * 4
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_garbage_waits_until_a_recording_is_made(was_enabled: bool) -> None:
+    try:
+        (gc.enable if was_enabled else gc.disable)()
+        with recordings._no_garbage_collection():
+            assert not gc.isenabled()
+        assert gc.isenabled() == was_enabled
+    finally:
+        gc.enable()

@@ -1,8 +1,10 @@
 """Work recorded as CUDA graphs, to be replayed on other arrays of the same shapes without launching each kernel."""
 
 import dataclasses
+import gc
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
@@ -52,18 +54,28 @@ class Recordings:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._kept: dict[Hashable, _Recording | None] = {}
+        self._given_up: set[Hashable] = set()
 
     def run(self, key: Hashable, work: Callable[..., T], arrays: Sequence[Tensor]) -> T:
         """Return ``work(*arrays)``; ``key`` stands for all else that it depends on."""
         if sum(array.numel() for array in arrays) > LARGE:
             return work(*arrays)
         key = key, tuple(array.shape for array in arrays)
+        if key in self._given_up:
+            return work(*arrays)
         if key not in self._kept:  # as usual the first time, which compiles kernels and makes tables
             while len(self._kept) >= self._most:  # the one that was not used for longest
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = None
             return work(*arrays)
-        recording = self._kept[key] = self._kept.pop(key) or _Recording(work, arrays)
+        recording = self._kept.pop(key)
+        if recording is None:
+            try:
+                recording = _Recording(work, arrays)
+            except RuntimeError:  # whatever it is, no result depends on a recording
+                self._given_up.add(key)
+                return work(*arrays)
+        self._kept[key] = recording
         found: T = recording.replay(arrays)
         return found
 
@@ -77,7 +89,11 @@ class _Recording:
         stream = torch.cuda.Stream()
         try:
             # Other threads may go on meanwhile, but not record.
-            with _one_at_a_time, torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+            with (
+                _one_at_a_time,
+                _no_garbage_collection(),
+                torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"),
+            ):
                 self._result = work(*self._inputs)
         finally:
             del _present.tables
@@ -87,6 +103,18 @@ class _Recording:
             place.copy_(array)
         self._graph.replay()
         return _copied(self._result)  # the next replay writes over it
+
+
+@contextmanager
+def _no_garbage_collection() -> Generator[None, None, None]:
+    """Keep Python from collecting garbage: to free an old recording's memory would spoil the one that is made."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _copied(value: Any) -> Any:
