@@ -192,6 +192,24 @@ def drop_views(visitor: Session, folder: Path) -> None:
         inputs.receive_view(visitor, side, upload(folder, f"{side}.png", inputs.to_uint8(view)), LIMITS)
 
 
+@pytest.mark.filterwarnings("ignore:The calibration does not say:scotopic.errors.PairWarning")
+@pytest.mark.parametrize("when", ["before the match", "after it"])
+def test_a_calibration_of_other_images_is_doubted_on_the_page(visitor: Session, tmp_path: Path, when: str) -> None:
+    drop_views(visitor, tmp_path)
+    twice_as_large = upload(tmp_path, "calib.txt", b"192 95.5 63.5 0.25 0\n")  # of 192 x 128 px, which it does not say
+    if when == "before the match":
+        inputs.receive_calibration(visitor, [twice_as_large])
+    work.run(visitor, PLAIN, Job(), LIMITS)
+    if when == "after it":
+        assert "does not say the size" not in html.resting(visitor)
+        inputs.receive_calibration(visitor, [twice_as_large])
+        assert work.recalibrate(visitor, PLAIN)
+
+    assert "does not say the size" in html.resting(visitor)
+    assert visitor.outcome is not None
+    assert "about 192 x 128 px" in visitor.outcome.about["calibration"]["warning"]
+
+
 PLAIN = Request(OWN, photons=None, preset="fast", max_disparity=16)
 METRIC = ("depth.pfm", "points.ply")
 

@@ -89,7 +89,9 @@ def resting(session: Session) -> str:
     """Return what stands above the result while nothing is done: how it was made, and warnings about its pair."""
     if session.outcome is None:
         return EMPTY
-    found, warnings, pair = session.outcome.match, session.outcome.warnings, session.outcome.about["pair"]
+    found, about, pair = session.outcome.match, session.outcome.about, session.outcome.about["pair"]
+    doubt = (about.get("calibration") or {}).get("warning")
+    warnings = session.outcome.warnings if doubt is None else (*session.outcome.warnings, doubt)
     name = pair if isinstance(pair, str) else " and ".join(pair)
     seconds, fused = sum(found.timings.values()), session.outcome.fused
     what = "Matched" if fused is None else f"Fused {fused} frames"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scotopic.app.session import Limits, Map, Session, Uploads, View
 from scotopic.demo import Scene, render_sway
 from scotopic.depth import Calibration, Rectifier, check_rectified, read_calibration
+from scotopic.depth.calibration import doubt_size
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
@@ -342,7 +343,7 @@ def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
     frames = tuple(zip(*(view.frames for view in views), strict=True))
     left, right = frames[0]
     check_pair(as_image(left, "left"), as_image(right, "right"), patch_size=1, names=names)
-    calibration = find_calibration(session, request, *views[0].size)
+    calibration, doubt = find_calibration(session, request, *views[0].size)
     if request.rectify_first:
         if calibration is None or not session.calibration_files:
             raise SettingsError("To rectify the pair, drop a calibration file with both cameras.")
@@ -352,7 +353,7 @@ def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
     checked = check_rectified(*frames[0], min_disparity=request.min_disparity or 0)
     about = {
         "pair": [view.name for view in views],
-        "calibration": describe_calibration(calibration, request.rectify_first),
+        "calibration": describe_calibration(calibration, request.rectify_first, doubt),
         "pair_check": checked.as_dict(),
     }
     # Those of both views mostly say the same: clips are cut to one length, and cameras are turned together.
@@ -361,13 +362,22 @@ def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
     return Pair(frames, None, calibration, about, warnings, views, request.rectify_first)
 
 
-def describe_calibration(calibration: Calibration | None, is_rectified: bool) -> dict[str, Any] | None:
-    """Return what the report says about the calibration of a visitor's own pair."""
-    return None if calibration is None else {**calibration.as_dict(), "rectified_by_scotopic": is_rectified}
+def describe_calibration(
+    calibration: Calibration | None, is_rectified: bool, doubt: str | None
+) -> dict[str, Any] | None:
+    """Return what the report, and the page if there is a doubt, say about the calibration of a visitor's own pair."""
+    if calibration is None:
+        return None
+    doubted = {} if doubt is None else {"warning": doubt}
+    return {**calibration.as_dict(), "rectified_by_scotopic": is_rectified, **doubted}
 
 
-def find_calibration(session: Session, request: Request, width: int, height: int) -> Calibration | None:
-    """Return the calibration of the visitor's own pair: the uploaded one, or what the form says; ``None`` without one.
+def find_calibration(
+    session: Session, request: Request, width: int, height: int
+) -> tuple[Calibration | None, str | None]:
+    """Return the calibration of the visitor's own pair, and what is to be doubted about it.
+
+    It is the uploaded one, or what the form says; ``None`` without either.
 
     Nothing is assumed: a depth in meters from a made-up focal length or baseline would be made up too. Raises
     InputError if the uploaded file cannot be used, SettingsError if the form has one of the two numbers only.
@@ -375,13 +385,14 @@ def find_calibration(session: Session, request: Request, width: int, height: int
     if not session.calibration_files:
         focal, baseline = request.focal_length, request.baseline
         if focal is None and baseline is None:
-            return None
+            return None, None
         if focal is None or baseline is None:
             raise SettingsError("Depth needs both the focal length and the baseline. Give the other one too, or none.")
-        return Calibration(
+        given = Calibration(
             fx=focal, fy=focal, cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=baseline, width=width,
             height=height, source="as given on the page: focal length and baseline; principal point taken as centered",
         )  # fmt: skip
+        return given, None
     folder = session.working_folder()
     # Under names of ours: a visitor's name is a label, never part of a path.
     paths = [folder / f"calibration{k}" for k in range(len(session.calibration_files))]
@@ -400,4 +411,5 @@ def find_calibration(session: Session, request: Request, width: int, height: int
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     calibration = replace(calibration, source=without_folders(calibration.source))
-    return calibration if request.rectify_first else calibration.for_image(width, height)
+    doubt = None if calibration.width else doubt_size((calibration.cx, calibration.cy), width, height)
+    return calibration if request.rectify_first else calibration.for_image(width, height), doubt

@@ -158,8 +158,8 @@ def recalibrate(session: Session, request: Request) -> bool:
         session.pair.views.get(side) is not view for side, view in zip(SIDES, outcome.views, strict=True)
     ):
         return False
-    calibration = find_calibration(session, request, *outcome.views[0].size)
-    about = {**outcome.about, "calibration": describe_calibration(calibration, False)}
+    calibration, doubt = find_calibration(session, request, *outcome.views[0].size)
+    about = {**outcome.about, "calibration": describe_calibration(calibration, False, doubt)}
     session.outcome = replace(outcome, calibration=calibration, about=about)
     session.version += 1
     return True

@@ -245,22 +245,29 @@ class Calibration:
 
 
 def warn_of_other_size(center: Iterable[float], width: int, height: int) -> None:
-    """Warn if a principal point is twice as far right and down as the middle of an image, or half, or the like.
+    """Warn of what :func:`doubt_size` says."""
+    doubt = doubt_size(center, width, height)
+    if doubt is not None:
+        warnings.warn(doubt, PairWarning, stacklevel=3)
+
+
+def doubt_size(center: Iterable[float], width: int, height: int) -> str | None:
+    """Return what to doubt if a principal point is twice as far right and down as the middle of an image, or the like.
 
     So it is if the images were resized, and the calibration, which does not say its size, was not.
     """
     cx, cy = center
     across, down = 2 * (cx + 0.5) / width, 2 * (cy + 0.5) / height
     if min(across, down) <= 0 or not 1 / _EQUALLY_FAR < across / down < _EQUALLY_FAR:
-        return
+        return None
     factor = math.sqrt(across * down)
-    if max(factor, 1 / factor) >= _FAR_FROM_MIDDLE:
-        message = (
-            f"The calibration does not say the size of its images. Its principal point, ({cx:g}, {cy:g}), would be the "
-            f"middle of about {factor * width:.0f} x {factor * height:.0f} px, but these are {width} x {height} px. If "
-            "they were resized, depth is wrong: add the width and height of the calibrated images to the file."
-        )
-        warnings.warn(message, PairWarning, stacklevel=3)
+    if max(factor, 1 / factor) < _FAR_FROM_MIDDLE:
+        return None
+    return (
+        f"The calibration does not say the size of its images. Its principal point, ({cx:g}, {cy:g}), would be the "
+        f"middle of about {factor * width:.0f} x {factor * height:.0f} px, but these are {width} x {height} px. If "
+        "they were resized, depth is wrong: add the width and height of the calibrated images to the file."
+    )
 
 
 def intrinsics(matrix: Matrix) -> dict[str, Any]:

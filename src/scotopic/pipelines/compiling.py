@@ -15,8 +15,8 @@ from scotopic.backends.device import interpreted
 from scotopic.settings import EvidenceMatchingSettings, Settings
 from scotopic.stages.junctions.fit import Junctions
 
-MOST_PIXELS = 2**19  #: of the rows that are matched beside the first pair; larger ones need no other kernels
-FEWEST_ROWS = 128
+#: Of the rows that are matched beside the first pair. Larger images need no other kernels, and more memory.
+MOST_PIXELS, FEWEST_ROWS = 2**15, 64
 
 _seen: set[Hashable] = set()
 _Fields = list[Junctions[Any]] | None
