@@ -89,10 +89,11 @@ def resting(session: Session) -> str:
     """Return what stands above the result while nothing is done: how it was made, and warnings about its pair."""
     if session.outcome is None:
         return EMPTY
-    found, about, pair = session.outcome.match, session.outcome.about, session.outcome.about["pair"]
+    found, about, warnings = session.outcome.match, session.outcome.about, session.outcome.warnings
     doubt = (about.get("calibration") or {}).get("warning")
-    warnings = session.outcome.warnings if doubt is None else (*session.outcome.warnings, doubt)
-    name = pair if isinstance(pair, str) else " and ".join(pair)
+    if doubt is not None:
+        warnings = (*warnings, doubt)
+    name = about["pair"] if isinstance(about["pair"], str) else " and ".join(about["pair"])
     seconds, fused = sum(found.timings.values()), session.outcome.fused
     what = "Matched" if fused is None else f"Fused {fused} frames"
     done = f"{what} in {seconds:.1f} s with the preset {found.settings.preset}: {name}."
