@@ -60,6 +60,19 @@ def test_the_method_that_others_are_matched_to_keeps_its_own_figures(data: Path,
     assert row.matched["coverage_percent"] == row.own["coverage_percent"]
 
 
+@pytest.mark.parametrize(("wanted", "is_told"), [("opencv:sgbm", False), ("opencv:nothing", True)])
+def test_a_method_to_match_to_that_has_no_result_is_told(
+    data: Path, tmp_path: Path, wanted: str, is_told: bool
+) -> None:
+    plan = small_plan("opencv:sgbm", matched_to=wanted)
+    run_benchmark(plan, data, tmp_path / "out")
+
+    results = read_results(tmp_path / "out")
+
+    assert (results.reference is None) == is_told
+    assert any(f"{wanted}, whose coverage" in remark for remark in results.remarks) == is_told
+
+
 def test_a_second_run_redoes_nothing_and_says_so(data: Path, tmp_path: Path) -> None:
     run_benchmark(small_plan(), data, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}

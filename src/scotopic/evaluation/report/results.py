@@ -83,6 +83,9 @@ def read_results(folder: Path) -> Results:
     wanted = [str(plan["matched_to"])] if plan.get("matched_to") else []
     present = {record.task.method for record in records if record.error is None}
     reference = next((name for name in [*wanted, _DEFAULT_REFERENCE] if name in present), None)
+    if wanted and wanted[0] not in (reference, _DEFAULT_REFERENCE):
+        instead = "They are not matched." if reference is None else f"They are matched to {reference} instead."
+        remarks.append(f"{wanted[0]}, whose coverage the others were to be matched to, has no result. {instead}")
     groups = _groups(records, planned or [], [str(d.get("kind")) for d in plan.get("datasets") or []])
     windows = tuple(sorted({int(window) for record in records for window in record.scores})) or (_HEADLINE,)
     known = {k for record in records for scores in record.scores.values() for k in scores["bad"]}
