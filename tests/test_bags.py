@@ -53,9 +53,10 @@ def test_frames_come_out_as_they_were_recorded(tmp_path: Path, suffix: str, comp
         np.testing.assert_array_equal(second, expected[1])
 
 
-def test_the_folder_of_a_ros_2_bag_is_a_bag_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["drive", "drive.bag", "drive.mcap.folder"])
+def test_the_folder_of_a_ros_2_bag_is_a_bag_too_whatever_its_name(tmp_path: Path, name: str) -> None:
     left, right = frames(2, 0), frames(2, 1)
-    folder = folder_of(write_bag(tmp_path / "drive.mcap", (left, right)))
+    folder = folder_of(write_bag(tmp_path / "a.mcap", (left, right))).rename(tmp_path / name)
 
     with open_pairs(*views(folder), start=1) as pairs:
         ((first, _),) = list(pairs)
@@ -111,6 +112,49 @@ def test_two_views_are_paired_by_one_clock(tmp_path: Path, without: int) -> None
     for number, (first, second) in enumerate(found):
         np.testing.assert_array_equal(first, both[0][number])
         np.testing.assert_array_equal(second, both[1][number])
+
+
+@pytest.mark.parametrize("oddity", ["late", "twice", "without a time"])
+def test_a_frame_that_comes_late_does_not_change_the_clock_of_the_others(tmp_path: Path, oddity: str) -> None:
+    both = frames(8, 0), frames(8, 1)
+    taken = [START + 50 * MS * number for number in range(8)]
+    sent = [*range(8)]
+    if oddity == "late":
+        sent[3:5] = [4, 3]
+    headers = [taken[number] for number in sent]
+    if oddity == "twice":
+        headers[4] = taken[3]
+    if oddity == "without a time":
+        headers[0] = 0
+    # The right camera's messages are recorded a frame later, so the times of the recording would pair the wrong frames.
+    path = write_bag(
+        tmp_path / "drive.mcap",
+        ([both[0][number] for number in sent], both[1]),
+        stamps=(taken, [moment + 50 * MS for moment in taken]),
+        headers=(headers, taken),
+    )
+
+    with open_pairs(*views(path)) as pairs:
+        found = list(pairs)
+        moments = [round((pairs.time(number) - START / 1e9) / 0.05) for number in range(len(found))]
+
+        assert pairs.pairing == "7 pairs of 8 left and 8 right frames, by the times in their headers"
+        assert pairs.doubt is None
+    assert set(range(8)) - set(moments) <= {0, 3, 4}
+    for number, pair in zip(moments, found, strict=True):
+        np.testing.assert_array_equal(pair[1], both[1][number])
+        assert oddity == "twice" or np.array_equal(pair[0], both[0][number])
+
+
+def test_pairs_by_the_times_of_the_recording_are_doubted(tmp_path: Path) -> None:
+    times = [START + 50 * MS * number for number in range(4)]
+    path = write_bag(
+        tmp_path / "drive.mcap", (frames(4, 0), frames(4, 1)), stamps=(times, times), headers=(times[::-1], times)
+    )
+
+    with open_pairs(*views(path)) as pairs:
+        assert pairs.pairing == "4 pairs of 4 left and 4 right frames, by the times of their recording"
+        assert "times of the recording" in (pairs.doubt or "")
 
 
 def test_of_frames_that_were_recorded_almost_together_the_nearest_form_a_pair(tmp_path: Path) -> None:
@@ -347,7 +391,7 @@ def test_the_video_command_takes_topics_of_a_bag(tmp_path: Path, suffix: str) ->
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["pairs"] == 2
     assert report["frames"][1]["left"] == "1700000000.100000000"
-    assert "2 pairs of 2 left and 2 right frames, by their times" in report["assumed"][0]
+    assert "2 pairs of 2 left and 2 right frames, by the times in their headers" in report["assumed"][0]
     assert report["calibration"]["baseline_m"] == pytest.approx(BASELINE)
     assert f"{path}:/stereo/left/camera_info" in report["calibration"]["source"]
     with np.load(tmp_path / "out" / "frames" / "000001.npz") as maps:

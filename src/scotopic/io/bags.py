@@ -7,10 +7,10 @@ the file, and compressed parts may not take more memory than any other input.
 
 import os
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +32,7 @@ TOLERANCE = 20_000_000
 
 _METADATA = "metadata.yaml"  # in the folder of a ROS 2 bag
 _METADATA_LIMIT = 2**24  # bytes
+_LEAST_IN_ORDER = 0.75  # of the frames, whose headers have times that grow; else the times of the recording are taken
 _PIECE = 2**24  # bytes that are decompressed at once
 _STAMP_END = 12  # bytes of a message up to the end of the time in its header
 _ADVICE = "Check it with 'ros2 bag info' or 'rosbag info', reindex it, or fetch it again."
@@ -70,8 +71,11 @@ class BagTopic:
 
     Attributes
     ----------
+    recorded
+        The time in ns at which each message was recorded.
     stamps
-        The time of each frame in ns: that of its header, or, if those do not grow, of its recording.
+        The time of each frame in ns: that of its header, without frames that came late, twice or without a time; or
+        that of its recording, if these are more than a few.
     by_header
         Whether `stamps` are those of the headers.
     camera_info
@@ -87,16 +91,16 @@ class BagTopic:
         try:
             self._connections = self._find(topic)
             self._is_ros2 = _is_ros2(bag)
-            written, self._recorded = self._read_stamps()
-            grows = all(first < second for first, second in pairwise(written))
-            self.by_header = grows and written[0] > 0
-            self.stamps = written if self.by_header else self._recorded
+            written, self.recorded = self._read_stamps()
+            self._kept = _in_order(written)
+            self.stamps, self.by_header = [written[number] for number in self._kept], True
+            if len(self._kept) < _LEAST_IN_ORDER * len(written):
+                self.use_recording_times()
             infos = _camera_infos(bag, self._reader, camera_info_topic(topic))
             self.camera_info = infos[0][1] if len(infos) == 1 else None
         except BaseException:
             self.close()
             raise
-        self._kept = list(range(len(self.stamps)))
 
     @property
     def total(self) -> int:
@@ -105,13 +109,14 @@ class BagTopic:
 
     @property
     def fps(self) -> float | None:
-        """Frames per second, on average; ``None`` if there are fewer than two."""
-        span = self.stamps[-1] - self.stamps[0]
-        return 1e9 * (len(self.stamps) - 1) / span if span > 0 else None
+        """Frames per second, on average, those that form no pair included; ``None`` if there are fewer than two."""
+        span = self.recorded[-1] - self.recorded[0]
+        return 1e9 * (len(self.recorded) - 1) / span if span > 0 else None
 
     def keep(self, numbers: list[int]) -> None:
         """Leave out all frames but these."""
-        self._kept = numbers
+        self.stamps = [self.stamps[number] for number in numbers]
+        self._kept = [self._kept[number] for number in numbers]
 
     def read(self, start: int) -> Iterator[NDArray[Any]]:
         """Yield the frames from number ``start`` on, decoding each when it is needed."""
@@ -131,11 +136,11 @@ class BagTopic:
 
     def name(self, number: int) -> str:
         """Return the time of a frame in seconds, as ROS writes it."""
-        return "{}.{:09d}".format(*divmod(self.stamps[self._kept[number]], 10**9))
+        return "{}.{:09d}".format(*divmod(self.stamps[number], 10**9))
 
     def time(self, number: int) -> float:
         """Return the time of a frame in seconds."""
-        return self.stamps[self._kept[number]] / 1e9
+        return self.stamps[number] / 1e9
 
     def close(self) -> None:
         """Close the bag."""
@@ -159,7 +164,7 @@ class BagTopic:
 
     def use_recording_times(self) -> None:
         """Take the times of the recording, whatever the headers say."""
-        self.by_header, self.stamps = False, self._recorded
+        self.by_header, self.stamps, self._kept = False, self.recorded, list(range(len(self.recorded)))
 
     def _read_stamps(self) -> tuple[list[int], list[int]]:
         """Return the times in the headers, 0 where there is none, and those of the recording."""
@@ -170,6 +175,23 @@ class BagTopic:
         if not recorded:
             raise InputError(f"{self.title} has no frames. Record it again.")
         return written, recorded
+
+
+def _in_order(times: list[int]) -> list[int]:
+    """Return the numbers of the frames whose times grow, as many as there can be, without those that have no time."""
+    ends: list[int] = []  # the least time at which one, two, three ... frames in order end,
+    last: list[int] = []  # and the number of the frame that has it
+    before: dict[int, int] = {}
+    for number, time in enumerate(times):
+        if time > 0:
+            place = bisect_left(ends, time)
+            ends[place : place + 1], last[place : place + 1] = [time], [number]
+            if place:
+                before[number] = last[place - 1]
+    found = last[-1:]
+    while found and found[-1] in before:
+        found.append(before[found[-1]])
+    return found[::-1]
 
 
 def read_camera_info(bag: Path, topic: str) -> Any:
@@ -248,7 +270,7 @@ def _decode(raw: bytes, kind: str, is_ros2: bool) -> Any:
 
 
 def _is_ros2(bag: Path) -> bool:
-    return bag.suffix.lower() != ".bag"
+    return bag.suffix.lower() != ".bag" or os.path.isdir(bag)
 
 
 def _header_stamp(raw: bytes, is_ros2: bool) -> int:

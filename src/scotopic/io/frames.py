@@ -159,15 +159,13 @@ class StereoFrames:
         self.pairing = "frames with the same number were taken at the same time"  #: what is assumed of them, in words
         self.camera_infos: tuple[Any, Any] | None = None  #: ROS's calibration of the two cameras, where a bag has it
         if isinstance(left, BagTopic) and isinstance(right, BagTopic):
-            recorded = len(left.stamps), len(right.stamps)
             pair_by_time(left, right)
-            self.pairing = f"{left.total} pairs of {recorded[0]} left and {recorded[1]} right frames, by their times"
+            clock = "in their headers" if left.by_header else "of their recording"
+            recorded = f"{len(left.recorded)} left and {len(right.recorded)} right frames"
+            self.pairing = f"{left.total} pairs of {recorded}, by the times {clock}"
             if left.camera_info is not None and right.camera_info is not None:
                 self.camera_infos = left.camera_info, right.camera_info
-        #: What to tell the user if frames of one number seem to be of different times.
-        self.doubt = (
-            _doubt_pairing(left, right) if isinstance(left, FrameFolder) and isinstance(right, FrameFolder) else None
-        )
+        self.doubt = _doubt_pairing(left, right)  #: what to tell the user if pairs seem to be of different times
         self._stop = None if count is None else start + count
         totals = [view.total for view in (left, right) if view.total is not None]
         if len(totals) == 2 and not shortest and abs(totals[0] - totals[1]) > max(left.slack, right.slack):
@@ -241,7 +239,19 @@ def open_pairs(
         yield StereoFrames(first, second, start=start, count=count, shortest=shortest)
 
 
-def _doubt_pairing(left: FrameFolder, right: FrameFolder) -> str | None:
+def _doubt_pairing(left: FrameSource, right: FrameSource) -> str | None:
+    """Return what speaks against the pairs, if something does."""
+    if isinstance(left, BagTopic) and isinstance(right, BagTopic) and not left.by_header:
+        return (
+            "The headers of the two topics do not have times that grow, so pairs are formed by the times of the "
+            "recording. These may be late by a frame or more: check that the views of a pair show one moment."
+        )
+    if isinstance(left, FrameFolder) and isinstance(right, FrameFolder):
+        return _doubt_names(left, right)
+    return None
+
+
+def _doubt_names(left: FrameFolder, right: FrameFolder) -> str | None:
     """Return what looks wrong if the numbers in the names of two folders do not go along: each may lack other frames.
 
     Counters may begin at different numbers, and times may differ by less than half of the time between two frames.
