@@ -355,6 +355,23 @@ def test_the_commands_warn_of_levels_that_leave_nothing_to_see(
         assert re.search(message, result.stderr)
 
 
+@pytest.mark.parametrize("command", ["match", "video", "burst"])
+def test_the_commands_warn_of_a_white_of_photon_counts_that_is_too_low(
+    pair: tuple[np.ndarray, ...], tmp_path: Path, command: str
+) -> None:
+    for name, view in zip(("left", "right"), pair, strict=True):
+        counts = np.round(20 * view[32:96, :96].mean(axis=2)).astype(np.uint16)  # 0 to 20 photons
+        np.save(tmp_path / f"{name}.npy", np.stack([counts, counts + 1]))
+    files = [tmp_path / "left.npy", tmp_path / "right.npy", "--kind", "counts", *QUICK]
+
+    low = run(command, *files, "-o", tmp_path / "low", "--white", "1")
+    fitting = run(command, *files, "-o", tmp_path / "fitting", "--white", "21")
+
+    assert low.exit_code == fitting.exit_code == 0, low.stderr + fitting.stderr
+    assert re.search(r"warning: \d+ % of the values of a view are not below the white given", low.stderr)
+    assert "below the white" not in fitting.stderr
+
+
 def test_the_page_shows_what_a_dark_upload_holds(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
     visitor = Session(tmp_path)
     visitor.pair.views["left"] = View("left.png", np.round(pair[0] * 200).astype(np.uint16))

@@ -185,13 +185,9 @@ def warn_of_given_levels(*images: Any) -> str | None:
 
     That is if they use little of that range, lie above it mostly, where values are cut off, or below it altogether.
     """
+    if (too_low := warn_of_given_white(*images, more=" or more bits, or leave them out")) is not None:
+        return too_low
     images = tuple(map(_filled, images))
-    white = max(float((image >= 1).mean()) for image in images)
-    if white > _MOSTLY:
-        return (
-            f"{100 * white:.0f} % of the values of a view are not below the white given, where nothing can be told "
-            "apart. Give a higher white or more bits, or leave them out."
-        )
     if max(float(image.max()) for image in images) <= 0:
         return "No value of the images is above the black given, so nothing is seen. Give a lower one, or leave it out."
     used = find_levels(*images).used
@@ -200,6 +196,17 @@ def warn_of_given_levels(*images: Any) -> str | None:
     return (
         f"The images use {100 * used:.2g} % of the range between the levels given, where little can be told apart. "
         "Give levels nearer to their values, or leave them out."
+    )
+
+
+def warn_of_given_white(*images: Any, more: str = "") -> str | None:
+    """Return what to tell the user if most of a view lies above the white that was given, where values are cut off."""
+    white = max(float((_filled(image) >= 1).mean()) for image in images)
+    if white <= _MOSTLY:
+        return None
+    return (
+        f"{100 * white:.0f} % of the values of a view are not below the white given, where nothing can be told apart. "
+        f"Give a higher white{more}."
     )
 
 

@@ -81,7 +81,7 @@ def burst(
         taken.open(left, right, calib, settings) as views,
     ):
         if not quiet:
-            print_warnings(views.checked, rectify_first, views.dark, views.pairs.doubt)
+            print_warnings(views.checked, rectify_first, views.unfit, views.pairs.doubt)
             if not calib:
                 typer.echo(f"no calibration, so this camera is assumed: {stream.ASSUMED_CAMERA}", err=True)
         pairs = _read_pairs(views)

@@ -104,7 +104,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
             if matcher.device == "cpu":
                 warm_up(display, options.settings)
         if not quiet:
-            print_warnings(views.checked, options.taken.rectify, views.dark, views.pairs.doubt)
+            print_warnings(views.checked, options.taken.rectify, views.unfit, views.pairs.doubt)
             if options.fuse is not None and calibration is None:
                 typer.echo(f"no calibration, so this camera is assumed: {ASSUMED_CAMERA}", err=True)
         rate, rate_source = _choose_rate(options.fps, views.pairs, quiet)

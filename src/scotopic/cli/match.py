@@ -34,7 +34,7 @@ from scotopic.io import (
 )
 from scotopic.io.disparity import submission_files
 from scotopic.io.masks import with_mask
-from scotopic.levels import find_levels, warn_of_given_levels
+from scotopic.levels import find_levels, warn_of_given_levels, warn_of_given_white
 from scotopic.preview import draw_preview, reasons_in_words, sparse_in_words
 from scotopic.result import FILES, Match
 from scotopic.sensor import Recording, read_recording
@@ -128,8 +128,9 @@ def match(
         checked = check_rectified(*views, min_disparity=settings.matching.min_disparity)
         are_given = "levels" in first.assumed
         if not quiet:
-            dark = warn_of_given_levels(*views) if are_given else None
-            print_warnings(checked, rectify_first, dark, _warn_of_pages(recordings))
+            warn = warn_of_given_levels if are_given else warn_of_given_white  # that of counts or bit planes
+            unfit = None if white is None and not are_given else warn(*views)
+            print_warnings(checked, rectify_first, unfit, _warn_of_pages(recordings))
         if not are_given:
             found = find_levels(*views).as_dict()
             for each in recordings:

@@ -17,7 +17,7 @@ from scotopic.fusion.stream import MOST
 from scotopic.inputs import check_size
 from scotopic.io import as_image
 from scotopic.io.frames import Frame, StereoFrames, open_pairs
-from scotopic.levels import Levels, given_levels, warn_of_given_levels
+from scotopic.levels import Levels, given_levels, warn_of_given_levels, warn_of_given_white
 from scotopic.sensor.stacks import open_stream
 from scotopic.settings import Settings
 
@@ -82,7 +82,10 @@ class Taken:
             white = None if is_stack else self.white
             levels = given_levels(self.black, white, self.bits, pairs.first[0].dtype)
             cameras = read_cameras(calib, self.unit, self.rectify, pairs.shape)
-            yield Views(pairs, levels, cameras, settings)
+            views = Views(pairs, levels, cameras, settings)
+            if is_stack and self.white is not None:
+                views.unfit = warn_of_given_white(*views.first)
+            yield views
 
 
 class Views:
@@ -100,16 +103,18 @@ class Views:
         Of every view, ``(height, width, channels)``.
     checked
         Whether the first pair looks like a rectified one.
-    dark
-        What to tell the user if the first pair uses little of the range between given levels.
+    first
+        The first pair of views.
+    unfit
+        What to tell the user if given levels do not fit the first pair.
     """
 
     def __init__(self, pairs: StereoFrames, levels: Levels | None, cameras: Cameras, settings: Settings) -> None:
         self.pairs, self.levels, self.cameras = pairs, levels, cameras
-        first = self._prepare(*pairs.first)
-        self.dark = None if levels is None else warn_of_given_levels(*first)
-        self.shape = np.atleast_3d(first[0]).shape
-        self.checked: PairCheck = check_rectified(*first, min_disparity=settings.matching.min_disparity)
+        self.first = self._prepare(*pairs.first)
+        self.unfit = None if levels is None else warn_of_given_levels(*self.first)
+        self.shape = np.atleast_3d(self.first[0]).shape
+        self.checked: PairCheck = check_rectified(*self.first, min_disparity=settings.matching.min_disparity)
 
     def __iter__(self) -> Iterator[tuple[Frame, Frame]]:
         """Yield the views of each pair, once."""
