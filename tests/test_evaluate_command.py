@@ -385,7 +385,9 @@ def test_a_map_on_another_scale_gets_a_warning(tmp_path: Path, factor: float) ->
     assert f"{factor:.3g}"[:2] in result.stderr or factor == 1
 
 
-@pytest.mark.parametrize(("marker", "is_told"), [(0.0, True), (-1.0, True), (-16.0, True), (np.inf, False)])
+@pytest.mark.parametrize(
+    ("marker", "is_told"), [(0.0, True), (-1.0, True), (-16.0, True), (9999.0, True), (1e10, True), (np.inf, False)]
+)
 @pytest.mark.parametrize("marked", ["map", "truth"])
 def test_numbers_that_seem_to_mean_unknown_get_a_warning(
     tmp_path: Path, marked: str, marker: float, is_told: bool

@@ -193,10 +193,16 @@ def _find_factor(disparity: Map, truth: Map) -> float | None:
 def _find_marker(values: Map, others: Map) -> float | None:
     """Return a value that seems to mean unknown: 0 or less, more than once in a thousand, and far from all others.
 
-    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some.
+    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some. Or a
+    value, as often, beyond the width of the image, which no disparity is.
     """
     known = values[np.isfinite(values)]
-    if known.size < _LEAST_RANKED or (lowest := float(known.min())) > 0:
+    if known.size < _LEAST_RANKED:
+        return None
+    lowest, highest = float(known.min()), float(known.max())
+    if highest > values.shape[1] and np.count_nonzero(known == highest) >= _MARKER_SHARE * known.size:
+        return highest
+    if lowest > 0:
         return None
     rest = known[known > lowest]
     if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:

@@ -71,7 +71,7 @@ def read_answers(path: Path, png_scale: float | None = None) -> Answers:
         if image.dtype == np.uint8 and png_scale is None:
             raise InputError(
                 f"{str(file)!r} has 8 bits, but a disparity map needs 16 (disparity * 256, 0 unknown). If 8 bits are "
-                "meant, give the scale to divide its values by."
+                "meant, say with png_scale what to divide its values by."
             )
         disparity = np.where(disparity == 0, np.nan, disparity / (png_scale or KITTI_SCALE))
     return Answers(disparity, disparity, None, is_scaled)
