@@ -84,6 +84,7 @@ def test_kitti_object_files_hold_four_cameras(tmp_path: Path, cameras: tuple[int
     [
         PLAIN,
         "# a rig\n500.5 320.25 240.75 120 3.5 mm\n",
+        "500.5 320.25 240.75 120 mm 3.5\n",
         "fx cx cy baseline doffs\n500.5 320.25 240.75 0.12 3.5\n",
         "fx 500.5\ncx 320.25\ncy 240.75\nbaseline 12 cm\ndoffs 3.5\n",
         "fx = 500.5\ncx: 320.25\ncy 240.75  # px\nbaseline 0.12\ndoffs 3.5\n",

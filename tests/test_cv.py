@@ -249,7 +249,7 @@ def test_pairs_that_cannot_be_matched_are_refused() -> None:
         matcher.compute("left.png", "right.png")
     with pytest.raises(InputError, match=r"'left.png'.*cv2\.imread"):  # read here, it would have red first
         matcher.compute(Path("left.png"), Path("right.png"))
-    with pytest.raises(InputError, match="left image"):
+    with pytest.raises(InputError, match=r"left image is None, as cv2\.imread"):
         matcher.compute(None, right)  # what cv2.imread gives for a missing file
     with pytest.raises(InputError, match="patch"):
         matcher.compute(left[:20], right[:20])

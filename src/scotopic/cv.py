@@ -235,6 +235,8 @@ class StereoScotopic:
 
 
 def _as_rgb(image: Any, side: str) -> NDArray[np.float32]:
+    if image is None:
+        raise InputError(f"The {side} image is None, as cv2.imread returns for a file that it cannot read. Check it.")
     if isinstance(image, str | os.PathLike):  # a file that we read has red first
         raise InputError(f"The {side} image is given as the path {os.fspath(image)!r}. Read it with cv2.imread.")
     return np.ascontiguousarray(as_image(image, side)[:, :, ::-1])  # OpenCV has blue first

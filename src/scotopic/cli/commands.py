@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import platform
+import shlex
 import threading
 import time
 from contextlib import suppress
@@ -205,13 +206,14 @@ def demo(
     for each in scores:
         bad = (f"{share:.1f} %" for share in each.bad.values())
         table.add_row(f"W = {each.window}", f"{each.epe:.2f} px", *bad, f"{100 * each.coverage:.1f} %")
-    changed = "".join(f" --set {assignment}" for assignment in assignments)
-    again = f"scotopic match {folder / 'left.png'} {folder / 'right.png'} -o again --preset {preset}{changed}"
+    changed = [word for assignment in assignments for word in ("--set", assignment)]
+    views = [str(folder / "left.png"), str(folder / "right.png")]
+    again = ["scotopic", "match", *views, "-o", "again", "--preset", preset, *changed]
     text: list[str | Table] = [
         f"a scene with {PHOTONS:g} photons per pixel at white, read noise {READ_NOISE:g}: {describe_match(result)}",
         table,
         f"results in {folder}; look at {folder / 'preview.png'}",
-        f"the same by hand: {again} --max-disparity {max_disparity}",
+        f"the same by hand: {shlex.join([*again, '--max-disparity', str(max_disparity)])}",
     ]
     print_result(summary, text, quiet, as_json)
 

@@ -275,7 +275,9 @@ def read_plain(file: TextFile, unit: str | None) -> Calibration:
     own_unit = None
     if len(lines) == 1:
         line, words = lines[0][0], lines[0][1].split()
-        own_unit = words.pop() if len(words) == 6 and words[5] in UNITS else None
+        # The unit stands after the baseline, or at the end.
+        place = next((place for place in (4, 5) if len(words) == 6 and words[place] in UNITS), None)
+        own_unit = None if place is None else words.pop(place)
         if len(words) != 5:
             raise file.error(f"There are {len(words)} words instead of the five numbers {' '.join(PLAIN_NAMES)}.", line)
         found = {name: Node(file, name, line, [word]) for name, word in zip(PLAIN_NAMES, words, strict=True)}
