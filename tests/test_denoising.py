@@ -105,7 +105,8 @@ def test_rows_searched_some_at_a_time_find_what_rows_searched_at_once_find(
     pilot, tables = on(device).place(np.ascontiguousarray(planes)), patch_filter(4, 1, 4, 2)
 
     at_once = fetch(find_groups(pilot, tables)[0])
-    monkeypatch.setattr("scotopic.backends.cuda.evidence.BAND_CELLS", 3 * 5 * 9)  # two rows of patches, of three rows of five cells
+    three_rows_of_cells = 3 * 5 * 9  # which are two rows of patches
+    monkeypatch.setattr("scotopic.backends.cuda.evidence.BAND_CELLS", three_rows_of_cells)
     np.testing.assert_array_equal(fetch(find_groups(pilot, tables)[0]), at_once)
 
 

@@ -270,7 +270,7 @@ def nearest_patches(
     apart += row * (EVERY // CELL) * side * side * across
     first = offset[:, None] * across + (column * (EVERY // CELL))[None, :]
     distance = tl.zeros((OFFSETS, PATCHES), tl.float32)
-    for y in range(SIZE // CELL):
+    for _ in range(SIZE // CELL):
         for x in range(SIZE // CELL):
             distance += tl.load(apart + first + x, mask=exists, other=0.0)
         apart += side * side * across
@@ -302,9 +302,9 @@ def filter_groups(
 ):  # fmt: skip
     """The first patch of each of some groups, filtered, as frequencies; and its weight, one over its noise.
 
-    Groups lie below each other, so that one product with ``together``, ones and minus ones, transforms all of them along
-    their members, and one with ``transform`` along the patches. Images are ``(C, H, W)``. Matrix units multiply halves
-    of numbers: ``transform`` is given as two, and what is left out is the product of the lower ones.
+    Groups lie below each other, so that one product with ``together``, ones and minus ones, transforms all of them
+    along their members, and one with ``transform`` along the patches. Images are ``(C, H, W)``. Matrix units multiply
+    halves of numbers: ``transform`` is given as two, and what is left out is the product of the lower ones.
     """
     ROWS: tl.constexpr = GROUPS * COUNT
     AREA: tl.constexpr = SIZE * SIZE
