@@ -88,7 +88,7 @@ def test_the_most_similar_patches_are_found(device: str, size: int, stride: int)
     else:
         from scotopic.backends.cuda.evidence import find_groups
 
-        found = fetch(find_groups(on(device).place(pilot), tables)[0])
+        found = fetch(find_groups(on(device).place(planes), tables)[0])
 
     corners = reference_groups(pilot.astype(np.float64), tables)
     expected = corners[..., 0] * (shape[1] - size + 1) + corners[..., 1]
@@ -101,10 +101,12 @@ def test_rows_searched_some_at_a_time_find_what_rows_searched_at_once_find(
 ) -> None:
     from scotopic.backends.cuda.evidence import find_groups
 
-    pilot, tables = on(device).place(noisy(stripes(11, 10), 0.03)), patch_filter(4, 1, 4, 2)
+    planes = np.moveaxis(noisy(stripes(11, 10), 0.03), -1, 0)
+    pilot, tables = on(device).place(np.ascontiguousarray(planes)), patch_filter(4, 1, 4, 2)
 
     at_once = fetch(find_groups(pilot, tables)[0])
-    monkeypatch.setattr("scotopic.backends.cuda.evidence.BAND_CELLS", 2 * 4 * 9)  # two rows, of four patches each
+    three_rows_of_cells = 3 * 5 * 9  # which are two rows of patches
+    monkeypatch.setattr("scotopic.backends.cuda.evidence.BAND_CELLS", three_rows_of_cells)
     np.testing.assert_array_equal(fetch(find_groups(pilot, tables)[0]), at_once)
 
 

@@ -100,7 +100,7 @@ def test_nothing_is_seen_of_what_is_behind_the_camera(there: Calls) -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_sums_of_a_comparison_are_those_of_the_definition(there: Calls, channels: int) -> None:
     shape = HEIGHT, WIDTH, channels
-    views, expected = [], []
+    views, places_of, expected = [], [], []
     for is_right in (False, True):
         image, other = random(4, *shape), random(5, *shape)
         jacobian, weight = random(6, 6, *shape), random(7, HEIGHT, WIDTH)
@@ -117,14 +117,17 @@ def test_the_sums_of_a_comparison_are_those_of_the_definition(there: Calls, chan
                 s = (between * other[top : top + 2, left : left + 2, c]).sum()
                 row = np.array([1, image[i, j, c], s, *jacobian[:, i, j, c]])
                 total += weight[i, j] * np.outer(row, row[:3])
-        arrays = [there.place(each) for each in (image, jacobian, weight, q, other)]
-        views.append(Compared(*arrays, CAMERA.projection(MOTION, is_right)))
+        views.append((image, jacobian, weight, q, other))
+        places_of.append([CAMERA.projection(motion, is_right) for motion in (MOTION, np.eye(4))])
         expected.append(total)
+    compared = Compared(*(there.place(np.stack(both)) for both in zip(*views, strict=True)))
 
-    found = there.backend.compare(views)
+    found = there.backend.compare(compared, list(zip(*places_of, strict=True)))
 
-    assert all(each.dtype == np.float64 for each in found)
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
+    alone = there.backend.compare(compared, [[places[1] for places in places_of]])  # whatever else is compared
+    np.testing.assert_array_equal(found[1], alone[0])
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -79,14 +79,13 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Compared(Generic[Array]):
-    """One view of a template, and the image that is compared with it where its points are after a motion."""
+    """The views of a template, and the images that are compared with them where their points are after a motion."""
 
-    image: Array  #: ``(H, W, C)``
-    jacobian: Array  #: derivatives of its values, ``(6, H, W, C)``
-    weight: Array  #: ``(H, W)``
-    q: Array  #: ``(H, W)``
-    other: Array  #: ``(H, W, C)``
-    projection: Projection
+    image: Array  #: ``(V, H, W, C)``
+    jacobian: Array  #: derivatives of its values, ``(V, 6, H, W, C)``
+    weight: Array  #: ``(V, H, W)``
+    q: Array  #: ``(V, H, W)``
+    other: Array  #: ``(V, H, W, C)``
 
 
 class JunctionFit(Protocol[Array]):
@@ -295,8 +294,10 @@ class Backend(Protocol[Array]):
         ``hidden``.
         """
 
-    def compare(self, views: Sequence[Compared[Array]]) -> list[Floats]:
-        """Return for each view the weighted sums of ``(1, t, s, J)`` times ``(1, t, s)``, ``(9, 3)``.
+    def compare(self, views: Compared[Array], places: Sequence[Sequence[Projection]]) -> Floats:
+        """Return the weighted sums of ``(1, t, s, J)`` times ``(1, t, s)``, ``(motions, V, 9, 3)``.
+
+        ``places`` are those of each view after each of several motions.
 
         ``t`` are the template's values, ``J`` their derivatives, and ``s`` those of the other image, linearly between
         its pixels; points that land outside do not count.

@@ -84,22 +84,11 @@ class Motion:
 
 
 @dataclass(frozen=True, eq=False)
-class _Template(Generic[Array]):
-    """One view at one size, ready to be compared with that of the new pair."""
-
-    image: Array
-    q: Array
-    jacobian: Array  #: six images, ``(6, H, W, C)``
-    weight: Array
-    other: Array  #: the new pair's image
-
-
-@dataclass(frozen=True, eq=False)
-class _Size(Generic[Array]):
+class Size(Generic[Array]):
     """Template and new pair at one size."""
 
     camera: StereoCamera
-    views: list[_Template[Array]]
+    views: Compared[Array]
     hessian: Matrix
     flow: Matrix  #: of the mean squared change of place that a twist makes
 
@@ -112,33 +101,35 @@ def estimate_motion(
     starts: Sequence[Matrix],
 ) -> Motion:
     """Return the motion from a template at half size to a new pair at full size; `starts` are motions to begin with."""
-    sizes = _prepare(backend, camera, template, pair)
+    return find_motion(backend, prepare_sizes(backend, camera, template, pair), starts)
+
+
+def find_motion(backend: Backend[Array], sizes: Sequence[Size[Array]], starts: Sequence[Matrix]) -> Motion:
+    """Return the motion between a template and a new pair that are prepared to be compared."""
     motions = list(starts)
     for number, size in enumerate(sizes):
-        if number < TRIED and len(motions) > 1:
-            tried = [_align(backend, size, motion) for motion in motions]
-            fits = [_correlation(_compare(backend, size, motion)) for motion in tried]
-            motions = tried if number < TRIED - 1 and len(sizes) > TRIED else [tried[int(np.argmax(fits))]]
-        else:
-            motions = [_align(backend, size, motions[0])]
+        motions = _align(backend, size, motions)
+        if len(motions) > 1 and (number >= TRIED - 1 or len(sizes) <= TRIED):
+            fits = [_correlation(each) for each in _compare(backend, size, motions)]
+            motions = [motions[int(np.argmax(fits))]]
     motion = motions[0]
-    fit = _fit_exposure(_compare(backend, size, motion))
+    fit = _fit_exposure(_compare(backend, size, motions)[0])
     covariance, likeness = _judge(backend, size, motion, fit)
     return Motion(motion, covariance, fit.gain, fit.brightness, likeness)
 
 
-def _prepare(
+def prepare_sizes(
     backend: Backend[Array], camera: StereoCamera, template: Sequence[View[Array]], pair: Sequence[Array]
-) -> list[_Size[Array]]:
+) -> list[Size[Array]]:
     """Return half size and below, the coarsest first."""
     arrays = [each for view in template for each in (view.image, view.disparity, view.weight)]
     work = partial(_prepare_views, backend, camera)
     *views, sums = backend.replayed(("sizes", camera), work, *arrays, *pair)
     (squares,) = to_numpy(sums)
     sizes = []
-    for number, (hessian, flow) in enumerate(squares):
+    for each, (hessian, flow) in zip(views, squares, strict=True):
         camera = camera.halved()
-        sizes.append(_Size(camera, views[2 * number : 2 * number + 2], hessian, flow))
+        sizes.append(Size(camera, each, hessian, flow))
     return sizes[::-1]
 
 
@@ -151,6 +142,7 @@ def _prepare_views(backend: Backend[Array], camera: StereoCamera, *arrays: Array
     sums: list[Array] = []
     while True:
         camera = camera.halved()
+        compared: list[list[Array]] = []
         hessian: list[Array] = []
         flow: list[Array] = []
         for k, ((image, disparity, weight), other) in enumerate(zip(views, others, strict=True)):
@@ -159,10 +151,11 @@ def _prepare_views(backend: Backend[Array], camera: StereoCamera, *arrays: Array
             jacobian = chain(gradient(backend, image), places)
             lowest, highest = backend.window_range(disparity, 1)
             smooth = weight * backend.xp.astype(highest - lowest < EDGE, backend.xp.float32)
-            prepared.append(_Template(image, q, jacobian, smooth, other))
+            compared.append([image, jacobian, smooth, q, other])
             hessian.append(_products(backend, jacobian * smooth[..., None], jacobian))
             if k == 0:
                 flow = [_products(backend, each, each) / (q.shape[0] * q.shape[1]) for each in places]
+        prepared.append(Compared(*(backend.xp.stack(list(both_views)) for both_views in zip(*compared, strict=True))))
         sums.append(backend.xp.stack([hessian[0] + hessian[1], flow[0] + flow[1]]))
         if min(others[0].shape[:2]) < 2 * SMALLEST:
             prepared.append(backend.xp.stack(sums))
@@ -221,12 +214,10 @@ class _Exposure:
         return seen - self.gain[view] * template
 
 
-def _compare(backend: Backend[Array], size: _Size[Array], motion: Matrix) -> list[_Comparison]:
-    compared = [
-        Compared(view.image, view.jacobian, view.weight, view.q, view.other, size.camera.projection(motion, k == 1))
-        for k, view in enumerate(size.views)
-    ]
-    return [_Comparison(sums[:3], sums[3:]) for sums in backend.compare(compared)]
+def _compare(backend: Backend[Array], size: Size[Array], motions: Sequence[Matrix]) -> list[list[_Comparison]]:
+    """Return the comparisons of both views after each of several motions."""
+    places = [[size.camera.projection(motion, is_right) for is_right in (False, True)] for motion in motions]
+    return [[_Comparison(sums[:3], sums[3:]) for sums in each] for each in backend.compare(size.views, places)]
 
 
 def sample_linear(backend: Backend[Array], image: Array, x: Array, y: Array) -> tuple[Array, Array]:
@@ -266,17 +257,22 @@ def _correlation(comparisons: Sequence[_Comparison]) -> float:
     return float(total[1] / max(total[0] * total[2], 1e-12) ** 0.5)
 
 
-def _align(backend: Backend[Array], size: _Size[Array], motion: Matrix) -> Matrix:
-    """Return the motion at one size."""
+def _align(backend: Backend[Array], size: Size[Array], starts: Sequence[Matrix]) -> list[Matrix]:
+    """Return the motions at one size that are found from several, side by side."""
     hessian = size.hessian + 1e-6 * np.diag(np.diag(size.hessian)) + 1e-12 * np.eye(6)
+    motions, moving = list(starts), list(range(len(starts)))
     for _ in range(STEPS):
-        comparisons = _compare(backend, size, motion)
-        score = _score(comparisons, _fit_exposure(comparisons))
-        step: Matrix = np.asarray(np.linalg.solve(hessian, score), np.float64)
-        motion = motion @ exponential(-step)
-        if float(step @ size.flow @ step) < ENOUGH**2:
+        compared = _compare(backend, size, [motions[number] for number in moving])
+        before, moving = moving, []
+        for number, comparisons in zip(before, compared, strict=True):
+            score = _score(comparisons, _fit_exposure(comparisons))
+            step: Matrix = np.asarray(np.linalg.solve(hessian, score), np.float64)
+            motions[number] = motions[number] @ exponential(-step)
+            if float(step @ size.flow @ step) >= ENOUGH**2:
+                moving.append(number)
+        if not moving:
             break
-    return motion
+    return motions
 
 
 def _score(comparisons: Sequence[_Comparison], exposure: _Exposure) -> Matrix:
@@ -293,12 +289,10 @@ def _products(backend: Backend[Array], one: Array, other: Array) -> Array:
     return backend.inner_products(*(xp.reshape(each, (each.shape[0], -1)) for each in (one, other)))
 
 
-def _judge(backend: Backend[Array], size: _Size[Array], motion: Matrix, exposure: _Exposure) -> tuple[Matrix, float]:
+def _judge(backend: Backend[Array], size: Size[Array], motion: Matrix, exposure: _Exposure) -> tuple[Matrix, float]:
     """Return the covariance of a motion, and how clearly the details of the two pairs are alike after it."""
-    camera = size.camera
-    arrays: list[Array] = []
-    for view in size.views:
-        arrays += [view.image, view.q, view.jacobian, view.weight, view.other]
+    camera, views = size.camera, size.views
+    arrays = views.image, views.q, views.jacobian, views.weight, views.other
     looks = [
         Look(camera.projection(motion, k == 1), gain=exposure.gain[k], offset=exposure.offset(k)).numbers()
         for k in (0, 1)
@@ -323,7 +317,7 @@ def _sum_blocks_of_views(backend: Backend[Array], camera: StereoCamera, looks: A
     sums: list[Array] = []
     products: list[Array] = []
     for k in (0, 1):
-        image, q, jacobian, weight, other = views[5 * k : 5 * k + 5]
+        image, q, jacobian, weight, other = (each[k] for each in views)
         rays, (gain, offset) = Rays.of_view(backend, camera, image.shape, k == 1), (looks[k, 18], looks[k, 19])
         x, y, there = project(backend, rays, q, looks[k])
         across, down = gradient(backend, other)

@@ -13,7 +13,7 @@ from scotopic.arrays import Array
 from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Backend
 from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential, inverse
-from scotopic.fusion.motion import Motion, View, estimate_motion
+from scotopic.fusion.motion import Motion, View, find_motion, prepare_sizes
 from scotopic.fusion.velocity import find_moving
 from scotopic.fusion.warp import carry_disparity
 from scotopic.fusion.window import Frame, FusedView, fuse_views
@@ -167,16 +167,16 @@ class Tracker(Generic[Array]):
 
     def _estimate(self, track: _Track[Array], images: tuple[Array, Array]) -> Motion:
         assert track.known is not None
-        template = track.known.template
+        sizes = prepare_sizes(self._backend, self._camera, track.known.template, images)
         starts: list[Matrix] = []
         found: Motion | None = None
         if track.velocity is not None:
             starts.append(np.linalg.matrix_power(track.velocity, track.missed + 1))
-            found = estimate_motion(self._backend, self._camera, template, images, starts)
+            found = find_motion(self._backend, sizes, starts)
             if found.likeness > 2 * ALIKE:
                 return found
         starts += FROM_REST
-        other = estimate_motion(self._backend, self._camera, template, images, starts)
+        other = find_motion(self._backend, sizes, starts)
         return other if found is None or other.likeness > found.likeness else found
 
     def _start(self, images: tuple[Array, Array], valid: tuple[Array | None, Array | None]) -> FusedPair[Array]:

@@ -85,12 +85,12 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
 def _denoising_bytes(pixels: int, channels: int, reach: int, count: int) -> int:
     """Return the bytes of denoising two images.
 
-    Distances of the patches of some rows to those around them, the groups, and every filtered patch of an image; images
-    and pilots, the earlier ones too, along the axes of their colors.
+    Differences of the cells of some rows to those around them, the groups, and every filtered patch of an image; images
+    and pilots, the earlier ones too, along the axes of their colors, and those of one view as planes.
     """
     patches = pixels // STRIDE**2
-    distances = 4 * min(patches * (2 * reach + 1) ** 2, BAND_CELLS)
-    return distances + 4 * patches * (count + (SIZE**2 + 1) * channels) + 4 * 8 * channels * pixels
+    differences = 4 * min(patches * (2 * reach + 1) ** 2, BAND_CELLS)
+    return differences + 4 * patches * (count + (SIZE**2 + 1) * channels) + 4 * 10 * channels * pixels
 
 
 def tile_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from scotopic.backends.cpu import fusion_kernels as kernels
 from scotopic.backends.cpu.threads import share_out
-from scotopic.backends.protocol import Compared, Floats
+from scotopic.backends.protocol import Compared, Floats, Projection
 
 
 class CpuFusion:
@@ -36,16 +36,17 @@ class CpuFusion:
             )  # fmt: skip
         return total, weight
 
-    def compare(self, views: Sequence[Compared[np.ndarray]]) -> list[Floats]:
-        found = []
-        for view in views:
-            sums = np.zeros((len(view.q), 9, 3))  # of rows, so that the order of adding does not depend on threads
-            arrays = (view.image, view.jacobian, view.weight, view.q, view.other)
-            share_out(
-                kernels.compare, len(view.q), *(np.ascontiguousarray(each) for each in arrays),
-                np.array(view.projection.numbers(), np.float32), sums,
-            )  # fmt: skip
-            found.append(np.asarray(sums.sum(axis=0)))
+    def compare(self, views: Compared[np.ndarray], places: Sequence[Sequence[Projection]]) -> Floats:
+        arrays = [
+            np.ascontiguousarray(each) for each in (views.image, views.jacobian, views.weight, views.q, views.other)
+        ]
+        numbers = np.array([[place.numbers() for place in each] for each in places], np.float32)
+        found = np.empty((*numbers.shape[:2], 9, 3))
+        for motion, view in np.ndindex(numbers.shape[:2]):
+            height = arrays[0].shape[1]
+            sums = np.zeros((height, 9, 3))  # of rows, so that the order of adding does not depend on threads
+            share_out(kernels.compare, height, *(each[view] for each in arrays), numbers[motion, view], sums)
+            found[motion, view] = sums.sum(axis=0)
         return found
 
     def velocity_gains(

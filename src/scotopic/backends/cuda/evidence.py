@@ -1,10 +1,12 @@
 """Evidence on a GPU: launches of ``evidence_kernels.py`` between torch's functions."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 import triton
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scotopic.backends.cuda import evidence_kernels as kernels
@@ -19,26 +21,36 @@ from scotopic.settings import PlaneSettings
 _BLOCK = 128
 _TILE = 32  #: pixels and candidates that are turned round at a time
 _PARTS = 4  #: in which a volume is blurred beside another
+_ROWS = 64  #: members of groups that are filtered together: what a matrix unit takes
+_FEW = 512  #: offsets of a patch that four warps find the nearest among
 
 
 class CudaEvidence(CudaImages):
     """Implements the evidence of :class:`~scotopic.backends.protocol.Backend`."""
 
     def filter_similar_patches(self, image: Tensor, pilot: Tensor, variance: float, tables: PatchFilter) -> Tensor:
-        image, pilot = image.contiguous(), pilot.contiguous()
         size, stride, count, (height, width, channels) = tables.size, tables.stride, tables.count, image.shape
-        groups, (rows, columns), across = find_groups(pilot, tables)
-        along_patch, along_group, window = _tables_on(tables, image.device)
-        patches = image.new_empty((rows * columns, channels, size**2))
-        quiet, out = image.new_empty((rows * columns, channels)), torch.empty_like(image)
-        kernels.filter_groups[(rows * columns,)](
-            groups, image, pilot, along_patch, along_group, window, patches, quiet, height, width, across, variance,
-            CHANNELS=channels, SIZE=size, COUNT=count, PART=min(64, size**2),
+        scale = _choose_scale(variance)
+        noisy, clear = ((each * scale).permute(2, 0, 1).contiguous() for each in (image, pilot))
+        groups, (rows, columns), across = find_groups(clear, tables)
+        part = min(64, size**2)
+        together = max(_ROWS * part // (count * size**2), 1)
+        forth, back, signs, window = _tables_on(tables, together, image.device)
+        patches = image.new_empty((rows * columns * channels, size**2))
+        quiet, out = image.new_empty(len(patches)), image.new_empty((height, width, channels))
+        # Transforms along the group are not normalized, which the variance and the factor make up for.
+        kernels.filter_groups[(triton.cdiv(rows * columns, together),)](
+            groups, noisy, clear, forth, signs, patches, quiet, rows * columns, height, width, across,
+            count * variance * scale**2, 1 / count, CHANNELS=channels, SIZE=size, COUNT=count, GROUPS=together,
+            PART=part, num_stages=1,
         )  # fmt: skip
+        kernels.restore_patches[(triton.cdiv(len(patches), _ROWS),)](
+            patches, back, len(patches), AREA=size**2, ROWS=_ROWS, PART=part
+        )
         block = block_for(image.numel())
         kernels.merge_patches[(triton.cdiv(image.numel(), block),)](
-            patches, quiet, window, out, height, width, rows, columns, CHANNELS=channels, SIZE=size, EVERY=stride,
-            BLOCK=block,
+            patches, quiet, window, out, height, width, rows, columns, 1 / scale, CHANNELS=channels, SIZE=size,
+            EVERY=stride, BLOCK=block,
         )  # fmt: skip
         return out
 
@@ -158,40 +170,55 @@ def _quantize(
 
 
 def find_groups(pilot: Tensor, tables: PatchFilter) -> tuple[Tensor, tuple[int, int], int]:
-    """Return the patches most similar to each patch of an image, itself first, ``(patches, count)``.
+    """Return the patches most similar to each patch of an image ``(C, H, W)``, itself first, ``(patches, count)``.
 
     They are places ``y * across + x``; the rows and columns of patches are returned, and ``across``. The image is taken
     to be so large, its edges repeated, that whole patches cover it.
     """
-    size, stride, (height, width, channels) = tables.size, tables.stride, pilot.shape
+    size, stride, (channels, height, width) = tables.size, tables.stride, pilot.shape
     rows, columns = (-(-(length - size) // stride) + 1 for length in (height, width))
     bottom, right = ((places - 1) * stride + size for places in (rows, columns))
-    side = 2 * tables.reach + 1
-    pixels, across = max(64, triton.next_power_of_2(size)), right - size + 1
-    stretch = (pixels - size) // stride + 1
+    offsets, cell = (2 * tables.reach + 1) ** 2, math.gcd(size, stride)
+    step, more = stride // cell, size // cell  # from one patch to the next, and along a patch, in cells
+    across = right // cell
     groups = torch.empty((rows, columns, tables.count), dtype=torch.int32, device=pilot.device)
-    # Of a band of rows at a time: there are hundreds of distances to a patch.
-    band = min(max(BAND_CELLS // (columns * side**2), 1), rows)
-    distances = torch.empty((band * columns, side**2), dtype=torch.float32, device=pilot.device)
+    # Of a band of rows at a time: there are hundreds of differences to a cell.
+    band = min(max((BAND_CELLS // (across * offsets) - more) // step + 1, 1), rows)
+    apart = torch.empty(((band - 1) * step + more, offsets, across), dtype=torch.float32, device=pilot.device)
+    block, together = block_for(across, 64), block_for(offsets, 8)
     for top in range(0, rows, band):
         found = groups[top : top + band]
-        kernels.patch_distances[(triton.cdiv(columns, stretch), len(found), side)](
-            pilot, distances, height, width, bottom, right, top, columns, tables.reach, CHANNELS=channels, SIZE=size,
-            EVERY=stride, SHIFTS=max(16, triton.next_power_of_2(side)), PIXELS=pixels,
-            PATCHES=max(16, triton.next_power_of_2(stretch)),
+        lines = (len(found) - 1) * step + more
+        kernels.cell_differences[(triton.cdiv(across, block), lines, triton.cdiv(offsets, together))](
+            pilot, apart, height, width, top * step, across, tables.reach, CHANNELS=channels, CELL=cell,
+            OFFSETS=together, BLOCK=block,
         )  # fmt: skip
-        kernels.nearest_patches[(len(found) * columns,)](
-            distances, found, top, across, columns, tables.reach, EVERY=stride, COUNT=tables.count,
-            BLOCK=triton.next_power_of_2(side**2), num_warps=1,
+        patches = block_for(columns, 8)
+        kernels.nearest_patches[(triton.cdiv(columns, patches), len(found))](
+            apart, found, top, columns, across, bottom, right, tables.reach, SIZE=size, EVERY=stride, CELL=cell,
+            COUNT=tables.count, PATCHES=patches, OFFSETS=triton.next_power_of_2(offsets),
+            num_warps=4 if offsets <= _FEW else 8, num_stages=1,
         )  # fmt: skip
-    return groups.view(-1, tables.count), (rows, columns), across
+    return groups.view(-1, tables.count), (rows, columns), right - size + 1
+
+
+def _choose_scale(variance: float) -> float:
+    """Return a power of two that gives the noise a deviation near 1/8: two float16 hold it and what it lies on."""
+    return 2.0 ** min(max(round(-0.5 * math.log2(max(variance, 1e-12))) - 3, -10), 10)
 
 
 @keep_tables(16)
-def _tables_on(tables: PatchFilter, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the transforms along a patch and along a group, and the window, on the device."""
-    along_patch, along_group, window = (
-        torch.as_tensor(each.astype(np.float32), device=device)
-        for each in (tables.along_patch, tables.along_group, tables.window)
-    )
-    return along_patch, along_group, window
+def _tables_on(tables: PatchFilter, together: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the transform along a patch and back, both as two halves; along so many groups; and the window."""
+    along_patch = tables.along_patch.astype(np.float32)
+    signs = np.kron(np.eye(together), np.sign(tables.along_group)).astype(np.float16)
+    arrays = _halves(along_patch.T), _halves(along_patch), signs, tables.window.astype(np.float32)
+    forth, back, along_groups, window = (torch.as_tensor(each, device=device) for each in arrays)
+    return forth, back, along_groups, window
+
+
+def _halves(values: NDArray[np.float32]) -> NDArray[np.float16]:
+    """Return two matrices of float16 whose sum is a float32 one, but for its last two bits."""
+    values = np.ascontiguousarray(values)
+    high = values.astype(np.float16)
+    return np.stack([high, (values - high).astype(np.float16)])

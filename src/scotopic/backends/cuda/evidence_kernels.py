@@ -223,105 +223,142 @@ def quantize(
         tl.store(out + at, tl.minimum(steps, max_cost).to(tl.int16), mask=is_real)
 
 
-@triton.jit(do_not_specialize=["height", "width", "bottom", "right", "first_row", "columns", "reach"])
-def patch_distances(
-    pilot, apart, height, width, bottom, right, first_row, columns, reach, CHANNELS: tl.constexpr,
-    SIZE: tl.constexpr, EVERY: tl.constexpr, SHIFTS: tl.constexpr, PIXELS: tl.constexpr, PATCHES: tl.constexpr,
+@triton.jit(do_not_specialize=["height", "width", "first_row", "across", "reach"])
+def cell_differences(
+    pilot, apart, height, width, first_row, across, reach, CHANNELS: tl.constexpr, CELL: tl.constexpr,
+    OFFSETS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Squared differences of each patch and those around it: one program per stretch of a row of patches and line of
-    offsets. Patches beyond ``bottom`` or ``right`` are infinitely unlike; a patch itself is nearer than any other.
+    """Squared differences of each cell of ``CELL x CELL`` pixels and those at each offset, ``(rows, offsets, across)``.
 
-    A tile is ``SHIFTS`` offsets along the line x ``PIXELS`` columns: differences are summed down the columns, and the
-    columns of each patch by a product with ones and zeros, so that patches that overlap share the differences.
+    Patches that overlap consist of the same cells, so that each difference is taken once. ``pilot`` is ``(C, H, W)``.
     """
-    row, k = tl.program_id(1), tl.program_id(2)
-    stretch: tl.constexpr = (PIXELS - SIZE) // EVERY + 1  # patches that lie in the tile as a whole
-    first = tl.program_id(0) * stretch
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(1)
     side = 2 * reach + 1
-    top = (first_row + row) * EVERY
-    other_top = top + k - reach
-    pixel, shift, patch = tl.arange(0, PIXELS), tl.arange(0, SHIFTS), tl.arange(0, PATCHES)
-    x = first * EVERY + pixel
-    there_x = x[None, :] + shift[:, None] - reach
-    # Pixels that are not there repeat the edge.
-    here_x, there_x = tl.minimum(x, width - 1), tl.minimum(tl.maximum(there_x, 0), width - 1)
-    total = tl.zeros((SHIFTS, PIXELS), tl.float32)
-    for y in range(SIZE):
-        here_y = tl.minimum(top + y, height - 1)
-        there_y = tl.minimum(tl.maximum(other_top + y, 0), height - 1)
-        here_at, there_at = (here_y * width + here_x) * CHANNELS, (there_y * width + there_x) * CHANNELS
-        for c in tl.static_range(CHANNELS):
-            off = tl.load(pilot + there_at + c) - tl.load(pilot + here_at + c)[None, :]
-            total += off * off
-    begins = patch * EVERY
-    covered = (pixel[:, None] >= begins[None, :]) & (pixel[:, None] < begins[None, :] + SIZE)
-    distance = tl.dot(total, covered.to(tl.float32), input_precision="ieee")
-
-    column = first + patch
-    exists = (patch < stretch) & (column < columns)
-    other_left = (column * EVERY)[None, :] + shift[:, None] - reach
-    seen = (other_left >= 0) & (other_left + SIZE <= right) & ((other_top >= 0) & (other_top + SIZE <= bottom))
-    distance = tl.where(seen, distance, float("inf"))
-    itself = (shift == reach) & (k == reach)
-    distance = tl.where(itself[:, None], -1.0, distance)
-    at = (row * columns + column).to(tl.int64)[None, :] * side * side + k * side + shift[:, None]
-    tl.store(apart + at, distance, mask=exists[None, :] & (shift < side)[:, None])
+    offset = tl.program_id(2) * OFFSETS + tl.arange(0, OFFSETS)
+    down, right = (offset // side - reach)[:, None], (offset % side - reach)[:, None]
+    total = tl.zeros((OFFSETS, BLOCK), tl.float32)
+    for y in tl.static_range(CELL):
+        for x in tl.static_range(CELL):
+            # Pixels that are not there repeat the edge.
+            top, left = (first_row + row) * CELL + y, column * CELL + x
+            here = tl.minimum(top, height - 1) * width + tl.minimum(left, width - 1)
+            there_y = tl.minimum(tl.maximum(top + down, 0), height - 1)
+            there = there_y * width + tl.minimum(tl.maximum(left[None, :] + right, 0), width - 1)
+            for c in tl.static_range(CHANNELS):
+                plane = pilot + c * (height.to(tl.int64) * width)
+                off = tl.load(plane + there) - tl.load(plane + here)[None, :]
+                total += off * off
+    at = (row * side * side + offset)[:, None] * across + column[None, :]
+    tl.store(apart + at, total, mask=(offset < side * side)[:, None] & (column < across)[None, :])
 
 
-@triton.jit(do_not_specialize=["first_row", "across", "columns", "reach"])
+@triton.jit(do_not_specialize=["first_row", "columns", "across", "bottom", "right", "reach"])
 def nearest_patches(
-    apart, groups, first_row, across, columns, reach, EVERY: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr
+    apart, groups, first_row, columns, across, bottom, right, reach, SIZE: tl.constexpr, EVERY: tl.constexpr,
+    CELL: tl.constexpr, COUNT: tl.constexpr, PATCHES: tl.constexpr, OFFSETS: tl.constexpr,
 ):  # fmt: skip
-    """The ``COUNT`` patches most like each patch, as places ``y * across + x``."""
-    patch = tl.program_id(0).to(tl.int64)
+    """The ``COUNT`` patches most like each of some patches of a row, as places ``y * (right - SIZE + 1) + x``.
+
+    How unlike two patches are is the sum over their cells. Patches beyond ``bottom`` or ``right`` are infinitely
+    unlike; a patch itself is nearer than any other.
+    """
+    row, column = tl.program_id(1), tl.program_id(0) * PATCHES + tl.arange(0, PATCHES)
     side = 2 * reach + 1
-    offset = tl.arange(0, BLOCK)
-    distance = tl.load(apart + patch * side * side + offset, mask=offset < side * side, other=float("inf"))
-    top, left = (first_row + patch // columns) * EVERY, (patch % columns) * EVERY
+    offset = tl.arange(0, OFFSETS)
+    exists = (offset < side * side)[:, None] & (column < columns)[None, :]
+    apart += row * (EVERY // CELL) * side * side * across
+    first = offset[:, None] * across + (column * (EVERY // CELL))[None, :]
+    distance = tl.zeros((OFFSETS, PATCHES), tl.float32)
+    for _ in range(SIZE // CELL):
+        for x in range(SIZE // CELL):
+            distance += tl.load(apart + first + x, mask=exists, other=0.0)
+        apart += side * side * across
+    top, left = (first_row + row) * EVERY + offset // side - reach, column * EVERY
+    there = left[None, :] + (offset % side - reach)[:, None]
+    seen = exists & (there >= 0) & (there + SIZE <= right) & ((top >= 0) & (top + SIZE <= bottom))[:, None]
+    distance = tl.where(seen, distance, float("inf"))
+    distance = tl.where((offset == side * reach + reach)[:, None], -1.0, distance)
+    corner = (first_row + row) * EVERY - reach
+    found = groups + (row * columns + column).to(tl.int64) * COUNT
     for k in range(COUNT):
         best = tl.argmin(distance, axis=0)
-        y, x = top + best // side - reach, left + best % side - reach
-        tl.store(groups + patch * COUNT + k, (y * across + x).to(tl.int32))
-        distance = tl.where(offset == best, float("inf"), distance)
+        place = (corner + best // side) * (right - SIZE + 1) + left + best % side - reach
+        tl.store(found + k, place, mask=column < columns)
+        distance = tl.where(offset[:, None] == best[None, :], float("inf"), distance)
 
 
-@triton.jit(do_not_specialize=["height", "width", "across"])
+@triton.jit
+def _halves(values):
+    """Two float16 whose sum is a float32, but for its last two bits."""
+    high = values.to(tl.float16)
+    return high, (values - high.to(tl.float32)).to(tl.float16)
+
+
+@triton.jit(do_not_specialize=["count", "height", "width", "across"])
 def filter_groups(
-    groups, image, pilot, along_patch, along_group, window, patches, quiet, height, width, across, variance,
-    CHANNELS: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, PART: tl.constexpr,
+    groups, image, pilot, transform, together, frequencies, quiet, count, height, width, across, variance, factor,
+    CHANNELS: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, GROUPS: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
-    """The filtered first patch of each group, times its weight and the window, and the weight: one over its noise."""
-    patch = tl.program_id(0).to(tl.int64)
-    member, pixel, part = tl.arange(0, COUNT), tl.arange(0, SIZE * SIZE), tl.arange(0, PART)
-    place = tl.load(groups + patch * COUNT + member)
+    """The first patch of each of some groups, filtered, as frequencies; and its weight, one over its noise.
+
+    Groups lie below each other, so that one product with ``together``, ones and minus ones, transforms all of them
+    along their members, and one with ``transform`` along the patches. Images are ``(C, H, W)``. Matrix units multiply
+    halves of numbers: ``transform`` is given as two, and what is left out is the product of the lower ones.
+    """
+    ROWS: tl.constexpr = GROUPS * COUNT
+    AREA: tl.constexpr = SIZE * SIZE
+    member, pixel, part = tl.arange(0, ROWS), tl.arange(0, AREA), tl.arange(0, PART)
+    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    place = tl.load(groups + tl.minimum(tl.program_id(0) * ROWS + member, count * COUNT - 1))
     y = tl.minimum((place // across)[:, None] + (pixel // SIZE)[None, :], height - 1)
     x = tl.minimum((place % across)[:, None] + (pixel % SIZE)[None, :], width - 1)
-    at = (y * width + x) * CHANNELS
-    together = tl.load(along_group + member[:, None] * COUNT + member[None, :])
-    shape = tl.load(window + pixel)
-    for c in tl.static_range(CHANNELS):
-        seen = tl.dot(together, tl.load(image + at + c), input_precision="tf32x3")
-        clear = tl.dot(together, tl.load(pilot + at + c), input_precision="tf32x3")
-        filtered, passed = tl.zeros((SIZE * SIZE,), tl.float32), 0.0
-        for begin in range(0, SIZE * SIZE, PART):
+    at = y * width + x
+    signs = tl.load(together + member[:, None] * ROWS + member[None, :])
+    for c in range(CHANNELS):
+        here = at + c * height * width
+        seen, seen_low = _halves(tl.load(image + here))
+        clear, clear_low = _halves(tl.load(pilot + here))
+        seen, seen_low = _halves(tl.dot(signs, seen_low, tl.dot(signs, seen)))
+        clear, clear_low = _halves(tl.dot(signs, clear_low, tl.dot(signs, clear)))
+        passed = tl.zeros((GROUPS,), tl.float32)
+        for begin in tl.static_range(0, AREA, PART):
             # Some frequencies at a time, along columns.
-            transform = tl.load(along_patch + (begin + part)[None, :] * (SIZE * SIZE) + pixel[:, None])
-            y_of, p_of = (
-                tl.dot(seen, transform, input_precision="tf32x3"), tl.dot(clear, transform, input_precision="tf32x3")
-            )  # fmt: skip
-            gain = p_of * p_of / (p_of * p_of + variance)
-            # The inverse transform of the first patch alone: the first column of a Hadamard matrix is one number.
-            first = tl.sum(gain * y_of, axis=0) * tl.load(along_group)
-            filtered += tl.sum(transform * first[None, :], axis=1)
-            passed += tl.sum(gain * gain)
-        weight = 1.0 / tl.maximum(passed, 1.0)
-        tl.store(patches + (patch * CHANNELS + c) * (SIZE * SIZE) + pixel, weight * shape * filtered)
-        tl.store(quiet + patch * CHANNELS + c, weight)
+            table = transform + pixel[:, None] * AREA + (begin + part)[None, :]
+            along, along_low = tl.load(table), tl.load(table + AREA * AREA)
+            y_of = tl.dot(seen_low, along, tl.dot(seen, along_low, tl.dot(seen, along)))
+            p_of = tl.dot(clear_low, along, tl.dot(clear, along_low, tl.dot(clear, along)))
+            energy = p_of * p_of
+            inverse = tl.rsqrt(energy + variance)
+            gain = energy * (inverse * inverse)
+            # The inverse transform along the group, of the first patch alone: the first column of a Hadamard matrix is
+            # one number.
+            first = tl.sum(tl.reshape(gain * y_of, (GROUPS, COUNT, PART)), axis=1) * factor
+            passed += tl.sum(tl.reshape(tl.sum(gain * gain, axis=1), (GROUPS, COUNT)), axis=1)
+            to = frequencies + (group.to(tl.int64) * CHANNELS + c)[:, None] * AREA + (begin + part)[None, :]
+            tl.store(to, first, mask=(group < count)[:, None])
+        tl.store(quiet + group * CHANNELS + c, 1.0 / tl.maximum(passed, 1.0), mask=group < count)
+
+
+@triton.jit(do_not_specialize=["count"])
+def restore_patches(
+    frequencies, transform, count, AREA: tl.constexpr, ROWS: tl.constexpr, PART: tl.constexpr
+):  # fmt: skip
+    """The pixels of some patches in place of their frequencies, ``(count, AREA)``; ``transform`` as above."""
+    row, along, part = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, AREA), tl.arange(0, PART)
+    inside = (row < count)[:, None]
+    at = frequencies + row.to(tl.int64)[:, None] * AREA
+    high, low = _halves(tl.load(at + along[None, :], mask=inside, other=0.0))
+    for begin in tl.static_range(0, AREA, PART):
+        table = transform + along[:, None] * AREA + (begin + part)[None, :]
+        back, back_low = tl.load(table), tl.load(table + AREA * AREA)
+        pixels = tl.dot(low, back, tl.dot(high, back_low, tl.dot(high, back)))
+        tl.store(at + (begin + part)[None, :], pixels, mask=inside)
 
 
 @triton.jit(do_not_specialize=["height", "width", "rows", "columns"])
 def merge_patches(
-    patches, quiet, window, out, height, width, rows, columns,
+    patches, quiet, window, out, height, width, rows, columns, unit,
     CHANNELS: tl.constexpr, SIZE: tl.constexpr, EVERY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The weighted mean of the filtered patches over each pixel: gathered, so that the order of the sums is fixed."""
@@ -339,7 +376,7 @@ def merge_patches(
             covers = inside & (i >= 0) & (i < rows) & (down < SIZE) & (j >= 0) & (j < columns) & (across < SIZE)
             patch = (i * columns + j).to(tl.int64) * CHANNELS + c
             inner = down * SIZE + across
-            total += tl.load(patches + patch * (SIZE * SIZE) + inner, mask=covers, other=0.0)
-            shape = tl.load(window + inner, mask=covers, other=0.0)
-            weight += shape * tl.load(quiet + patch, mask=covers, other=0.0)
-    tl.store(out + place, total / weight, mask=inside)
+            share = tl.load(window + inner, mask=covers, other=0.0) * tl.load(quiet + patch, mask=covers, other=0.0)
+            total += share * tl.load(patches + patch * (SIZE * SIZE) + inner, mask=covers, other=0.0)
+            weight += share
+    tl.store(out + place, total / weight * unit, mask=inside)

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from scotopic.backends.cuda import fusion_kernels as kernels
 from scotopic.backends.cuda.images import block_for
-from scotopic.backends.protocol import Compared, Floats
+from scotopic.backends.device import to_tensor
+from scotopic.backends.protocol import Compared, Floats, Projection
+
+_BLOCK = 128  #: pixels that one warp compares
 
 
 class CudaFusion:
@@ -30,21 +33,18 @@ class CudaFusion:
             )  # fmt: skip
         return total, weight
 
-    def compare(self, views: Sequence[Compared[Tensor]]) -> list[Floats]:
-        found = []
-        for view in views:
-            height, width, channels = view.image.shape
-            block = block_for(height * width)
-            blocks = triton.cdiv(height * width, block)
-            sums = torch.empty((channels, 27, blocks), dtype=torch.float32, device=view.image.device)
-            kernels.compare[(blocks,)](
-                view.image.contiguous(), view.jacobian.contiguous(), view.weight.contiguous(), view.q.contiguous(),
-                view.other.contiguous(), sums, height, width, blocks, *view.projection.numbers(), CHANNELS=channels,
-                BLOCK=block,
-            )  # fmt: skip
-            found.append(sums.sum(dim=(0, 2), dtype=torch.float64))
-        both = np.asarray(torch.stack(found).cpu().numpy(), np.float64)
-        return [each.reshape(9, 3) for each in both]
+    def compare(self, views: Compared[Tensor], places: Sequence[Sequence[Projection]]) -> Floats:
+        count, height, width, channels = views.image.shape
+        numbers = np.array([[place.numbers() for place in each] for each in places], np.float32)
+        block = block_for(height * width, _BLOCK)
+        blocks = triton.cdiv(height * width, block)
+        sums = torch.empty((len(places), count, 27, blocks), dtype=torch.float32, device=views.image.device)
+        kernels.compare[(blocks, count, len(places))](
+            views.image, views.jacobian, views.weight, views.q, views.other, to_tensor(numbers), sums, height, width,
+            CHANNELS=channels, PADDED=triton.next_power_of_2(channels), BLOCK=block, num_warps=1,
+        )  # fmt: skip
+        found = sums.sum(dim=3, dtype=torch.float64).cpu().numpy()
+        return np.asarray(found.reshape(len(places), count, 9, 3))
 
     def velocity_gains(
         self, means: Tensor, weights: Tensor, certainty: Tensor, steps: Tensor, most: float, margin: int

@@ -71,48 +71,48 @@ def look_back(
         tl.store(sums, tl.load(sums, mask=is_seen, other=0.0) + value * share, mask=is_seen)
 
 
-@triton.jit(do_not_specialize=["height", "width", "blocks"])
+@triton.jit(do_not_specialize=["height", "width"])
 def compare(
-    image, jacobian, weight, q, other, sums, height, width, blocks, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1,
-    s2, focal, center, middle, aspect, least, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
+    image, jacobian, weight, q, other, places, sums, height, width, CHANNELS: tl.constexpr, PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Weighted sums of ``(1, t, s, J)`` times ``(1, t, s)`` over a block of pixels, 9 rows of 3."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    real = i < height * width
-    x, y, there = _land(
-        i, real, q, width, t00, t01, t02, t10, t11, t12, t20, t21, t22, s0, s1, s2, focal, center, middle, aspect, least
-    )  # fmt: skip
+    block, view, views = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    which = tl.program_id(2) * views + view
+    area = height * width
+    image += view * area * CHANNELS
+    jacobian += view * area.to(tl.int64) * (6 * CHANNELS)
+    other += view * area * CHANNELS
+    i = block * BLOCK + tl.arange(0, BLOCK)
+    real = i < area
+    x, y, there = _land_by(i, real, q + view * area, width, places + which * 17)
     inside = real & (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1) & (there > 0)
     x, y = tl.where(inside, x, 0.0), tl.where(inside, y, 0.0)
     left, top = tl.minimum(tl.floor(x), width - 2.0), tl.minimum(tl.floor(y), height - 2.0)
-    a, b = x - left, y - top
-    at = (top.to(tl.int32) * width + left.to(tl.int32)) * CHANNELS
-    w = tl.where(inside, tl.load(weight + i, mask=real, other=0.0), 0.0)
-    area = height.to(tl.int64) * width * CHANNELS
-    block = tl.program_id(0)
-    for c in tl.static_range(CHANNELS):
-        corner = other + at + c
-        below = width * CHANNELS
-        upper = (1 - a) * tl.load(corner, mask=inside, other=0.0) + a * tl.load(
-            corner + CHANNELS, mask=inside, other=0.0
-        )
-        lower = (1 - a) * tl.load(corner + below, mask=inside, other=0.0) + a * tl.load(
-            corner + below + CHANNELS, mask=inside, other=0.0
-        )
-        s = (1 - b) * upper + b * lower
-        t = tl.load(image + i * CHANNELS + c, mask=real, other=0.0)
-        out = sums + (c * 27) * blocks + block
-        for k in tl.static_range(9):
-            factor = w
-            if k == 1:
-                factor = w * t
-            if k == 2:
-                factor = w * s
-            if k > 2:
-                factor = w * tl.load(jacobian + (k - 3) * area + i * CHANNELS + c, mask=real, other=0.0)
-            tl.store(out + (3 * k) * blocks, tl.sum(factor, 0))
-            tl.store(out + (3 * k + 1) * blocks, tl.sum(factor * t, 0))
-            tl.store(out + (3 * k + 2) * blocks, tl.sum(factor * s, 0))
+    a, b = (x - left)[None, :], (y - top)[None, :]
+    c = tl.arange(0, PADDED)[:, None]
+    seen, known = inside[None, :] & (c < CHANNELS), real[None, :] & (c < CHANNELS)
+    corner = other + (top.to(tl.int32) * width + left.to(tl.int32))[None, :] * CHANNELS + c
+    below = corner + width * CHANNELS
+    upper = (1 - a) * tl.load(corner, mask=seen, other=0.0) + a * tl.load(corner + CHANNELS, mask=seen, other=0.0)
+    lower = (1 - a) * tl.load(below, mask=seen, other=0.0) + a * tl.load(below + CHANNELS, mask=seen, other=0.0)
+    s = (1 - b) * upper + b * lower
+    own = i[None, :] * CHANNELS + c
+    t = tl.load(image + own, mask=known, other=0.0)
+    w = tl.where(seen, tl.load(weight + view * area + i, mask=real, other=0.0)[None, :], 0.0)
+    out = sums + (which * 27) * tl.num_programs(0) + block
+    for k in tl.static_range(9):
+        factor = w
+        if k == 1:
+            factor = w * t
+        if k == 2:
+            factor = w * s
+        if k > 2:
+            factor = w * tl.load(jacobian + (k - 3) * (area * CHANNELS) + own, mask=known, other=0.0)
+        tl.store(out, tl.sum(tl.sum(factor, 0), 0))
+        tl.store(out + tl.num_programs(0), tl.sum(tl.sum(factor * t, 0), 0))
+        tl.store(out + 2 * tl.num_programs(0), tl.sum(tl.sum(factor * s, 0), 0))
+        out += 3 * tl.num_programs(0)
 
 
 @triton.jit
