@@ -267,6 +267,21 @@ class PlaneSettings(NamedTuple):
 
 
 @dataclass(frozen=True)
+class VoteSettings(Part):
+    """Votes of like colors on clear images (:mod:`scotopic.stages.votes`). Lengths are in pixels of the image."""
+
+    vote_count: int = setting(128, "pixels that vote on a pixel; 0 leaves the votes out", low=0, high=1024)
+    vote_gap: float = setting(10.0, "nearest of them: closer ones share its own mistakes", low=0)
+    vote_reach: float = setting(120.0, "farthest of them")
+    vote_contrast: float = setting(0.02, "difference of colors, white being 1, at which a vote counts 0.6 times")
+    vote_weight: float = setting(1.0, "weight of the votes beside the other costs", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("vote_reach", self.vote_reach, self.vote_reach >= self.vote_gap, f"at least vote_gap, {self.vote_gap}")
+
+
+@dataclass(frozen=True)
 class SurfaceSettings(Part):
     """Planes to solve the left view along again, and planes through the answer (:mod:`scotopic.stages.surfaces`)."""
 
@@ -361,6 +376,7 @@ class EvidenceMatchingSettings(Settings):
     colors: ColorSettings = field(default_factory=ColorSettings)
     fine: FineSettings = field(default_factory=FineSettings)
     volume: VolumeSettings = field(default_factory=VolumeSettings)
+    votes: VoteSettings = field(default_factory=VoteSettings)
     surfaces: SurfaceSettings = field(default_factory=SurfaceSettings)
     score: ScoreSettings = field(default_factory=ScoreSettings)
 

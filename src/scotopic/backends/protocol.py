@@ -47,6 +47,17 @@ class PatchFilter:
         return np.asarray(np.kron(self.along_side, self.along_side))
 
 
+class Ballot(NamedTuple):
+    """How pixels of like color vote (:mod:`scotopic.stages.votes`)."""
+
+    places: tuple[tuple[int, int], ...]  #: of those that vote on a pixel, relative to it, rows and columns
+    contrast: float  #: difference of colors at which a vote counts ``exp(-1/2)`` times
+    weight: float  #: of the votes' costs
+    usual: float  #: weight of a pixel whose own evidence counts as much as the votes
+    held_against: float
+    floor: float
+
+
 class Projection(NamedTuple):
     """Where the points of one view are seen after a motion (:mod:`scotopic.fusion.geometry`), px."""
 
@@ -255,6 +266,14 @@ class Backend(Protocol[Array]):
 
     def weigh_cells(self, volume: Array, left: Array, right: Array, disparities: range) -> None:
         """Multiply each cell of a volume by a weight of its left pixel and one of its right pixel, in place."""
+
+    def add_votes(
+        self, volume: Array, view: Array, disparity: Array, down: Array, along: Array, weights: Array, ballot: Ballot
+    ) -> None:
+        """Add the costs of votes to a volume, in place: :func:`scotopic.stages.votes.reference_votes`.
+
+        ``disparity`` counts candidates; ``down`` and ``along`` are its slopes.
+        """
 
     def normalize_volume(self, volume: Array) -> None:
         """Divide a volume, in place, by the mean over pixels of its deviation over disparity, unless that is 0."""

@@ -50,6 +50,7 @@ from scotopic.stages.resolution import (
 )
 from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
 from scotopic.stages.surfaces import SPACING, fit_planes
+from scotopic.stages.votes import add_votes
 
 NOISE = Stage("noise", "estimate the pair's noise and stabilize its variance")
 JUNCTIONS = Stage("junctions", "describe each view by coarse structure that survives noise", 40)
@@ -104,6 +105,10 @@ def match_evidence(
         right, _ = solve_pixels(backend, volume, small, evidence.penalties[1], is_left=False)
 
     with clock.stage(SURFACES):
+        if snr.has_detail and snr.has_clear_pixels and settings.votes.vote_count > 0:
+            left, right = solve_with_votes(backend, evidence, left, right, margin)
+            # The votes follow surfaces too, and along them the left view would be solved a third time for nothing.
+            small = replace(small, surfaces=replace(small.surfaces, surface_passes=0))
         denoised = tuple(noise.restore(view) for view in evidence.views)
         lit = () if light is None else (light[0],)
         work = partial(follow_surfaces, backend, small, factor)
@@ -232,6 +237,29 @@ def gather_fine(
     return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor)
 
 
+def solve_with_votes(
+    backend: Backend[Array], evidence: Evidence[Array], left: Array, right: Array, margin: Array
+) -> list[Array]:
+    """Return the disparities of both views, solved again with the votes of like colors added to the volume."""
+    volume, settings, factor = evidence.volume, evidence.settings, evidence.factor
+    weights = weigh_margin(backend, margin, lr_difference(backend, left, right), settings.score)
+    surface = fit_wide_planes(backend, left, weights, settings, factor)
+    first = settings.matching.min_disparity
+    add_votes(backend, volume, evidence.views[0], left, surface, weights, first, factor, settings.votes)
+    return [
+        solve_pixels(backend, volume, settings, penalties, is_left=is_left)[0]
+        for penalties, is_left in zip(evidence.penalties, (True, False), strict=True)
+    ]
+
+
+def fit_wide_planes(
+    backend: Backend[Array], disparity: Array, weights: Array, settings: EvidenceMatchingSettings, factor: int
+) -> Array:
+    """Return wide planes through a solution; at full size every other pixel of those that half size looks at."""
+    spacing = 2 * SPACING if factor == 1 else SPACING
+    return fit_planes(backend, disparity, weights, settings.surfaces.wide, spacing=spacing)
+
+
 def follow_surfaces(
     backend: Backend[Array],
     settings: EvidenceMatchingSettings,
@@ -252,10 +280,7 @@ def follow_surfaces(
         weights = weights * light**0.5
     score = smooth_score(backend, weights, settings.score)
     for _ in range(settings.surfaces.surface_passes):
-        spacing = 2 * SPACING if factor == 1 else SPACING
-        left = solve_along(
-            backend, volume, settings, fit_planes(backend, left, weights, settings.surfaces.wide, spacing=spacing)
-        )
+        left = solve_along(backend, volume, settings, fit_wide_planes(backend, left, weights, settings, factor))
     threshold = settings.matching.left_right_threshold
     is_consistent, hidden = difference <= threshold, find_hidden(backend, left, right, threshold)
     merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)

@@ -8,7 +8,7 @@ from scotopic.backends.cpu import evidence_kernels as kernels
 from scotopic.backends.cpu.images import CpuImages
 from scotopic.backends.cpu.threads import share_out
 from scotopic.backends.gaussian import cascade_blurs
-from scotopic.backends.protocol import Features, Floats, PatchFilter
+from scotopic.backends.protocol import Ballot, Features, Floats, PatchFilter
 from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
 
@@ -161,6 +161,22 @@ class CpuEvidence(CpuImages):
         out = _costs_like(volume)
         share_out(kernels.quantize_along, len(out), volume, np.float32(1 / step), max_cost, start, out)
         return out
+
+    def add_votes(
+        self,
+        volume: np.ndarray,
+        view: np.ndarray,
+        disparity: np.ndarray,
+        down: np.ndarray,
+        along: np.ndarray,
+        weights: np.ndarray,
+        ballot: Ballot,
+    ) -> None:
+        share_out(
+            kernels.add_votes, len(disparity), np.ascontiguousarray(view), disparity, down, along, weights,
+            np.array(ballot.places, np.int64), np.float32(-0.5 / ballot.contrast**2), np.float32(ballot.weight),
+            np.float32(1 / ballot.usual), np.float32(ballot.held_against), np.float32(ballot.floor), volume,
+        )  # fmt: skip
 
     def fit_planes(
         self, disparity: np.ndarray, weights: np.ndarray, present: np.ndarray, planes: PlaneSettings, spacing: int

@@ -257,6 +257,41 @@ def quantize_along(first, stop, volume, scale, max_cost, start, out):
 
 
 @njit(cache=True, **_FAST)
+def add_votes(
+    first, stop, view, disparity, down, along, weights, places, sharpness, vote_weight, unusual, held, floor, volume
+):
+    """The costs of the votes of pixels of like color, added to some rows of a volume; see ``stages/votes.py``."""
+    height, width, channels = view.shape
+    candidates = volume.shape[0]
+    votes = np.empty(candidates, np.float32)
+    for i in range(first, stop):
+        for j in range(width):
+            for d in range(candidates):
+                votes[d] = held / float32(candidates)
+            total = held
+            for k in range(places.shape[0]):
+                y, x = i + places[k, 0], j + places[k, 1]
+                if y < 0 or y >= height or x < 0 or x >= width:
+                    continue
+                apart = float32(0.0)
+                for c in range(channels):
+                    off = view[y, x, c] - view[i, j, c]
+                    apart += off * off
+                count = weights[y, x] * np.exp(sharpness * apart / float32(channels))
+                level = disparity[y, x] - float32(places[k, 0]) * down[y, x] - float32(places[k, 1]) * along[y, x]
+                level = min(max(level, float32(0.0)), float32(candidates - 1))
+                middle = int64(level)
+                for d in range(max(middle - 1, 0), min(middle + 3, candidates)):
+                    given = count * (float32(0.5) - float32(0.25) * abs(float32(d) - level))
+                    votes[d] += given
+                    total += given
+            own = weights[i, j] * unusual
+            trust = vote_weight / (float32(1.0) + own * own)
+            for d in range(candidates):
+                volume[d, i, j] -= trust * np.log(votes[d] / total + floor)
+
+
+@njit(cache=True, **_FAST)
 def fit_planes(first, stop, disparity, weights, present, sigma, tau, ridge, spacing, out):
     """One round of local planes; see ``stages/surfaces.py``."""
     height, width = disparity.shape

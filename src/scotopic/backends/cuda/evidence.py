@@ -13,13 +13,14 @@ from scotopic.backends.cuda import evidence_kernels as kernels
 from scotopic.backends.cuda.images import CudaImages, block_for, blur_planes
 from scotopic.backends.cuda.recordings import keep_tables
 from scotopic.backends.gaussian import cascade_blurs
-from scotopic.backends.protocol import Features, Floats, PatchFilter
+from scotopic.backends.protocol import Ballot, Features, Floats, PatchFilter
 from scotopic.constants import BAND_CELLS
 from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
 
 _BLOCK = 128
 _TILE = 32  #: pixels and candidates that are turned round at a time
+_VOTED = 8  #: pixels that are voted on together
 _PARTS = 4  #: in which a volume is blurred beside another
 _ROWS = 64  #: members of groups that are filtered together: what a matrix unit takes
 _FEW = 512  #: offsets of a patch that four warps find the nearest among
@@ -143,6 +144,25 @@ class CudaEvidence(CudaImages):
     def quantize_costs_along(self, volume: Tensor, step: float, max_cost: int, start: Tensor) -> Tensor:
         return _quantize(volume, step, max_cost, start.contiguous(), 0, along=True)
 
+    def add_votes(
+        self,
+        volume: Tensor,
+        view: Tensor,
+        disparity: Tensor,
+        down: Tensor,
+        along: Tensor,
+        weights: Tensor,
+        ballot: Ballot,
+    ) -> None:
+        candidates, height, width = volume.shape
+        places = _places_on(ballot.places, volume.device)
+        kernels.add_votes[(triton.cdiv(height * width, _VOTED),)](
+            view.contiguous(), disparity.contiguous(), down.contiguous(), along.contiguous(), weights.contiguous(),
+            places, volume, height, width, candidates, len(ballot.places), -0.5 / ballot.contrast**2, ballot.weight,
+            1 / ballot.usual, ballot.held_against, ballot.floor, CHANNELS=view.shape[2], PIXELS=_VOTED,
+            BLOCK=triton.next_power_of_2(candidates),
+        )  # fmt: skip
+
     def fit_planes(
         self, disparity: Tensor, weights: Tensor, present: Tensor, planes: PlaneSettings, spacing: int
     ) -> Tensor:
@@ -205,6 +225,11 @@ def find_groups(pilot: Tensor, tables: PatchFilter) -> tuple[Tensor, tuple[int, 
 def _choose_scale(variance: float) -> float:
     """Return a power of two that gives the noise a deviation near 1/8: two float16 hold it and what it lies on."""
     return 2.0 ** min(max(round(-0.5 * math.log2(max(variance, 1e-12))) - 3, -10), 10)
+
+
+@keep_tables(8)
+def _places_on(places: tuple[tuple[int, int], ...], device: torch.device) -> Tensor:
+    return torch.as_tensor(np.array(places, np.int32), device=device)
 
 
 @keep_tables(16)

@@ -94,6 +94,44 @@ def color_costs(left, right, volume, height, width, first, square, CHANNELS: tl.
     tl.store(volume + k * area + i, energy / (energy + square), mask=inside)
 
 
+@triton.jit(do_not_specialize=["height", "width", "candidates", "count"])
+def add_votes(
+    view, disparity, down, along, weights, places, volume, height, width, candidates, count, sharpness, vote_weight,
+    unusual, held, floor, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The costs of the votes of pixels of like color, added to a volume; see ``stages/votes.py``."""
+    i = tl.program_id(0).to(tl.int64) * PIXELS + tl.arange(0, PIXELS)
+    real = i < height.to(tl.int64) * width
+    row, column = i // width, i % width
+    d = tl.arange(0, BLOCK)
+    is_candidate = d < candidates
+    votes = tl.zeros((PIXELS, BLOCK), tl.float32)
+    for k in range(count):
+        y, x = tl.load(places + 2 * k), tl.load(places + 2 * k + 1)
+        inside = real & (row + y >= 0) & (row + y < height) & (column + x >= 0) & (column + x < width)
+        there = i + y.to(tl.int64) * width + x
+        apart = tl.zeros((PIXELS,), tl.float32)
+        for c in tl.static_range(CHANNELS):
+            off = tl.load(view + there * CHANNELS + c, mask=inside, other=0.0)
+            off -= tl.load(view + i * CHANNELS + c, mask=inside, other=0.0)
+            apart += off * off
+        given = tl.load(weights + there, mask=inside, other=0.0) * tl.exp(apart * (sharpness / CHANNELS))
+        level = tl.load(disparity + there, mask=inside, other=0.0)
+        level -= y.to(tl.float32) * tl.load(down + there, mask=inside, other=0.0)
+        level -= x.to(tl.float32) * tl.load(along + there, mask=inside, other=0.0)
+        level = tl.minimum(tl.maximum(level, 0.0), (candidates - 1).to(tl.float32))
+        hat = tl.maximum(0.5 - 0.25 * tl.abs(d[None, :].to(tl.float32) - level[:, None]), 0.0)
+        votes += given[:, None] * hat
+    votes = tl.where(is_candidate[None, :], votes + held / candidates, 0.0)
+    total = tl.sum(votes, axis=1)
+    own = tl.load(weights + i, mask=real, other=0.0) * unusual
+    trust = vote_weight / (1.0 + own * own)
+    cells = volume + d[None, :].to(tl.int64) * (height.to(tl.int64) * width) + i[:, None]
+    mask = real[:, None] & is_candidate[None, :]
+    costs = tl.load(cells, mask=mask, other=0.0) - trust[:, None] * tl.log(votes / total[:, None] + floor)
+    tl.store(cells, costs, mask=mask)
+
+
 @triton.jit(do_not_specialize=["height", "width"])
 def fit_planes(
     disparity, weights, present, out, height, width, shape, sharpness, ridge, REACH: tl.constexpr, STEP: tl.constexpr,
