@@ -8,8 +8,8 @@ from devices import DEVICES, backend_of
 from moving_scene import MovingScene, sway
 
 from scotopic.backends import cpu_backend
-from scotopic.fusion.geometry import Rays, exponential, inverse, project
-from scotopic.fusion.motion import UNCOUNTED, Motion, View, estimate_motion
+from scotopic.fusion.geometry import Rays, StereoCamera, exponential, inverse, project
+from scotopic.fusion.motion import Motion, View, derivatives, estimate_motion, sandwich
 from scotopic.subpixel import nearest_pixel
 
 SCENE = MovingScene()
@@ -88,10 +88,7 @@ def test_a_step_ahead_is_found_from_one_of_several_starts() -> None:
 
 
 def test_its_covariance_is_honest_in_the_dark() -> None:
-    """The error, squared and in units of the covariance, is 6 in the mean for 6 numbers.
-
-    This template has no errors, so none are uncounted.
-    """
+    """The error, squared and in units of the covariance, is 6 in the mean for 6 numbers."""
     pose = sway(1)
     squares, distances = [], []
     for seed in range(24):
@@ -99,11 +96,44 @@ def test_its_covariance_is_honest_in_the_dark() -> None:
         error = inverse(inverse(pose)) @ found.matrix  # exp(e): the twist before the motion that is left
         rotation = error[:3, :3]
         twist = np.r_[error[:3, 3], rotation[2, 1], rotation[0, 2], rotation[1, 0]]
-        squares.append(twist @ np.linalg.solve(found.covariance / UNCOUNTED, twist))
+        squares.append(twist @ np.linalg.solve(found.covariance, twist))
         distances.append(reprojection(SCENE, found.matrix, inverse(pose)))
 
     assert 3 < np.mean(squares) < 12
     assert np.mean(distances) < 0.5
+
+
+def test_a_shift_and_a_turn_that_look_alike_are_known_as_badly_as_they_show() -> None:
+    """Through a long lens, all points about as far, the two differ by little; in other units than px, by nothing.
+
+    If each change of place by 1 px shows alike, the slopes are ``a`` times the flow and their noise ``m`` times it;
+    then the covariance is ``m / a^2`` times the inverse of the flow.
+    """
+    camera = StereoCamera(600.0, 1.0, 79.5, 47.5)
+    rays = Rays.of_view(cpu_backend(), camera, (96, 160), False)
+    q = np.random.default_rng(0).uniform(20, 22, (96, 160)).astype(np.float32)
+    places = np.concatenate([each.reshape(6, -1) for each in derivatives(cpu_backend(), camera, rays, q)], axis=1)
+    flow = places.astype(np.float64) @ places.T.astype(np.float64) / q.size
+    slopes, noise = 5.0, 3.0
+
+    found = sandwich(slopes * flow, np.sqrt(noise) * np.linalg.cholesky(flow), flow)
+
+    expected = noise / slopes**2 * np.linalg.inv(flow)
+    assert np.linalg.cond(flow) > 1e6
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+def test_along_a_direction_that_does_not_show_little_is_known() -> None:
+    """As where all edges are upright: the smallest slope that counts is a thousandth of the largest."""
+    flow = np.diag([4.0, 4.0, 1.0, 900.0, 900.0, 100.0])
+    slopes = flow * np.diag([1.0, 0.0, 1.0, -0.1, 1.0, 1.0])
+
+    found = sandwich(slopes, np.sqrt(flow), flow)
+
+    lengths = flow.diagonal()
+    expected = np.where([0, 1, 0, 1, 0, 0], 1e6, 1.0) / lengths
+    np.testing.assert_allclose(found, np.diag(expected), atol=1e-9)
+    assert np.isinf(sandwich(-flow, np.sqrt(flow), flow).diagonal()).all()
 
 
 def test_another_scene_is_not_alike() -> None:

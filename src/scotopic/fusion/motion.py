@@ -19,7 +19,7 @@ several starts: the motion so far continued, no motion, and, where the rig may b
 **Covariance.** ``A^-1 M A^-T``. ``M`` is the sum over blocks of the outer products of their sums ``w J^T r``: what
 neighboring pixels get wrong together, by noise or by a wrong disparity, counts together (White, 1980). ``A = sum w J^T
 K`` with ``K`` from the gradient of the new pair is what ``sum w J^T J`` would be without noise in ``J``, since the
-noise of the two is independent. It is multiplied by 2.5: errors of the template that all blocks share do not show.
+noise of the two is independent. It is inverted along the directions that change places by 1 px each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TRIED = 2  #: sizes that are tried from several starts
 BLOCKS = 300  #: of a view, about, for the covariance and the likeness
 SMALLEST_BLOCK, LARGEST_BLOCK = 4, 12  #: px along their sides
 EDGE = 1.5  #: px of disparity between neighbors, at each size, from which on they are of different surfaces
-UNCOUNTED = 2.5  #: the covariance's share of what blocks have in common, by the errors on sequences of known motion
+LEAST_SLOPE = 1e-3  #: of that along another direction, by which a change of place by as many px shows
 DETAIL = 4.0  #: px at half size; the likeness of two pairs is that of what is finer than this
 
 
@@ -301,13 +301,25 @@ def _judge(backend: Backend[Array], size: Size[Array], motion: Matrix, exposure:
     numbers = backend.asarray(np.array(looks, np.float32))
     slopes, sums, products = to_numpy(*backend.replayed(("judge", camera), work, numbers, *arrays))
     likeness = float(products.sum() / max((products**2).sum(), 1e-30) ** 0.5)
-    slopes = (slopes + slopes.T) / 2
+    return sandwich(slopes, sums, size.flow), likeness
+
+
+def sandwich(slopes: Matrix, sums: Matrix, flow: Matrix) -> Matrix:
+    """Return ``A^-1 M A^-T``, infinite if nothing is known.
+
+    Twists are compared by the change of place that they make. As numbers, baselines and radians do not compare: seen
+    through a long lens a shift is nearly a turn back, and what tells them apart is small beside either.
+    """
+    scale = np.sqrt(np.maximum(np.diag(flow), 1e-12 * flow.max() + 1e-30))
+    lengths, turned = np.linalg.eigh(flow / np.outer(scale, scale))
+    unit = turned / np.sqrt(np.maximum(lengths, 1e-9)) / scale[:, None]  # its columns change places by 1 px
+    values, axes = np.linalg.eigh(unit.T @ (slopes + slopes.T) @ unit / 2)
+    if not values.max() > 0:  # as where no pixel has a disparity
+        return np.diag(np.full(6, np.inf))
     # Where noise leaves no slope at all along some direction, nothing is known about the motion along it.
-    values, axes = np.linalg.eigh(slopes)
-    if not values.max() > 0:  # nor along any, as where no pixel has a disparity
-        return np.diag(np.full(6, np.inf)), likeness
-    back = axes @ np.diag(1 / np.maximum(values, 1e-4 * values.max())) @ axes.T
-    return np.asarray(UNCOUNTED * back @ (sums @ sums.T) @ back), likeness
+    axes = unit @ axes
+    back = axes @ np.diag(1 / np.maximum(values, LEAST_SLOPE * values.max())) @ axes.T
+    return np.asarray(back @ (sums @ sums.T) @ back)
 
 
 def _sum_blocks_of_views(backend: Backend[Array], camera: StereoCamera, looks: Array, *views: Array) -> list[Array]:
