@@ -40,7 +40,8 @@ def test_the_costs_of_votes_are_the_definition(device: str, channels: int) -> No
 def test_places_are_spread_evenly_over_a_ring() -> None:
     places = np.array(vote_places(400, 10.0, 40.0))
     radius = np.hypot(*places.T)
-    assert radius.min() > 9 and radius.max() < 41
+    assert radius.min() > 9
+    assert radius.max() < 41
     # Half of the area of the ring lies within the root of the mean square of its radii.
     assert np.mean(radius < np.sqrt((10**2 + 40**2) / 2)) == pytest.approx(0.5, abs=0.03)
     assert np.abs(places.mean(axis=0)).max() < 2
@@ -53,8 +54,10 @@ def test_slopes_are_those_of_a_plane_and_none_at_a_jump(device: str) -> None:
 
     down, along = on(device).run(measure_slopes, surface)
 
-    assert np.allclose(down[:, :9], -0.125) and np.allclose(along[:, :9], 0.25)
-    assert not along[:, 12].any() and not down[:, 12].any()
+    assert np.allclose(down[:, :9], -0.125)
+    assert np.allclose(along[:, :9], 0.25)
+    assert not along[:, 12].any()
+    assert not down[:, 12].any()
 
 
 def test_a_plain_hole_takes_the_plane_of_the_wall_that_has_its_color() -> None:
