@@ -428,8 +428,8 @@ def test_what_is_called_occluded_is_mostly_hidden_by_the_square(square: Match) -
     grown = is_occluded.copy()  # the edge may be off by 2 px
     for way in (-2, -1, 1, 2):
         grown |= np.roll(is_occluded, way, axis=1) | np.roll(is_occluded, way, axis=0)
-    assert grown[called].mean() > 0.6
-    assert called[is_occluded].mean() > 0.5
+    assert grown[called].mean() > 0.5  # the plain parts of the square and of the wall have the same color
+    assert called[is_occluded].mean() > 0.7
 
 
 def error_at(photons: float | None, left: np.ndarray, right: np.ndarray, truth: np.ndarray) -> float:

@@ -147,8 +147,9 @@ def test_best_finds_on_a_gpu_what_it_finds_on_the_cpu(device: str, is_fitted: bo
     found = found.to_numpy()
     assert len(np.unique(expected.reason)) > 1  # there is something to compare
     assert list(found.timings) == list(expected.timings)
-    # A cost may fall on the other side of a half, and then the paths through it carry on; an interpreter rounds alike.
-    tolerance, outliers = sized(device, (0.05, 0.02), (1e-5, 0.0))
+    # A cost may fall on the other side of a half, and then the paths through it carry on. An interpreter rounds costs
+    # alike; planes through disparities of up to 8 px are sums in another order, to a hundred units in the last place.
+    tolerance, outliers = sized(device, (0.05, 0.02), (1e-4, 0.0))
     for name in ARRAYS:
         assert getattr(found, name).dtype == getattr(expected, name).dtype, name
         assert_maps_agree(getattr(found, name), getattr(expected, name), tolerance, outliers=outliers)

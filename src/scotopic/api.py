@@ -240,7 +240,7 @@ def fit_junctions(
     >>> import numpy as np, scotopic
     >>> image = np.zeros((48, 48), np.float32)
     >>> image[:, 24:] = 1
-    >>> field = scotopic.fit_junctions(image, scotopic.make_settings("fast").junctions)
+    >>> field = scotopic.fit_junctions(image)
     >>> bool(field.boundary_map[24, 24] > 0.5 > field.boundary_map[24, 4])
     True
     """

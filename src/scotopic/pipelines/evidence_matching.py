@@ -106,7 +106,7 @@ def match_evidence(
 
     with clock.stage(SURFACES):
         if snr.has_detail and snr.has_clear_pixels and settings.votes.vote_count > 0:
-            left, right = solve_with_votes(backend, evidence, left, right, margin)
+            left = solve_with_votes(backend, evidence, left, right, margin)
             # The votes follow surfaces too, and along them the left view would be solved a third time for nothing.
             small = replace(small, surfaces=replace(small.surfaces, surface_passes=0))
         denoised = tuple(noise.restore(view) for view in evidence.views)
@@ -239,17 +239,18 @@ def gather_fine(
 
 def solve_with_votes(
     backend: Backend[Array], evidence: Evidence[Array], left: Array, right: Array, margin: Array
-) -> list[Array]:
-    """Return the disparities of both views, solved again with the votes of like colors added to the volume."""
+) -> Array:
+    """Return the disparity of the left view, solved again with the votes of like colors added to the volume.
+
+    The right view keeps its first solution. Votes are cast for left pixels, hidden ones too: along a right pixel's row
+    of the volume, those of a hidden wall would speak for it against the thing that hides it.
+    """
     volume, settings, factor = evidence.volume, evidence.settings, evidence.factor
     weights = weigh_margin(backend, margin, lr_difference(backend, left, right), settings.score)
     surface = fit_wide_planes(backend, left, weights, settings, factor)
     first = settings.matching.min_disparity
     add_votes(backend, volume, evidence.views[0], left, surface, weights, first, factor, settings.votes)
-    return [
-        solve_pixels(backend, volume, settings, penalties, is_left=is_left)[0]
-        for penalties, is_left in zip(evidence.penalties, (True, False), strict=True)
-    ]
+    return solve_pixels(backend, volume, settings, evidence.penalties[0], is_left=True)[0]
 
 
 def fit_wide_planes(
