@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -66,17 +67,17 @@ class TestCensus:
 
     @on_devices("channels", [1, 3], [1, 3])
     def test_features_are_bounded_differences_in_steps(self, device: str, channels: int) -> None:
-        image, scale = random(0).random((9, 11, channels), np.float32), 0.2
+        image, scale, falloff = random(0).random((9, 11, channels), np.float32), 0.2, 3.0
 
-        found = on(device).run(census, image, scale)
+        found = on(device).run(census, image, scale, falloff)
 
         gray = image.astype(np.float64).mean(axis=2)
         padded = np.pad(gray, 3, mode="edge")
         assert found.dtype == np.int8
         for k, (i, j) in enumerate(census_offsets()):
-            neighbor = padded[3 + i : 3 + i + 9, 3 + j : 3 + j + 11]
-            # Rounded to the nearest step.
-            np.testing.assert_allclose(found[k], STEPS * np.tanh((neighbor - gray) / scale), atol=0.5 + 1e-3)
+            off = (padded[3 + i : 3 + i + 9, 3 + j : 3 + j + 11] - gray) / scale
+            expected = STEPS * np.tanh(off) * np.exp(-np.abs(off) / falloff)
+            np.testing.assert_allclose(found[k], expected, atol=0.5 + 1e-3)  # rounded to the nearest step
 
     @on_devices("disparities", DISPARITIES, FEW_DISPARITIES)
     def test_costs_are_the_mean_differences_of_any_features_blurred(self, device: str, disparities: range) -> None:
@@ -103,14 +104,14 @@ class TestCensus:
         [(1, FEW_DISPARITIES[0]), (3, FEW_DISPARITIES[1])],
     )
     def test_the_volume_is_the_definition(self, device: str, channels: int, disparities: range) -> None:
-        there, scale, window = on(device), 0.3, 1.0
+        there, scale, falloff, window = on(device), 0.3, 2.0, 1.0
         images = random(1).random((2, *sized(device, (12, 31), (5, 13)), channels), np.float32)
 
-        features = [there.run(census, image, scale) for image in images]
+        features = [there.run(census, image, scale, falloff) for image in images]
         found = there.census_volume(*features, disparities, window, unheard)
 
         left, right = images.astype(np.float64).mean(axis=3)
-        expected = reference_census_volume(left, right, scale, disparities, window)
+        expected = reference_census_volume(left, right, scale, falloff, disparities, window)
         # Each of the two features is rounded to half a step.
         np.testing.assert_allclose(found, STEPS * expected, atol=1.0 + 1e-3)
 
@@ -122,18 +123,29 @@ class TestCensus:
         assert volume.std(axis=0).mean() == pytest.approx(1, rel=1e-4)
 
     @pytest.mark.parametrize(("gain", "offset"), [(0.3, 0.2), (2.0, -0.1), (1.0, 0.5)])
-    def test_gain_and_offset_of_a_view_change_nothing_where_contrast_exceeds_the_scale(
+    def test_without_falloff_gain_and_offset_change_nothing_where_contrast_exceeds_the_scale(
         self, there: Calls, gain: float, offset: float
     ) -> None:
         # Ten levels: neighbors differ by at least 0.1 times the gain, or not at all.
         image = random(3).integers(0, 10, (8, 12, 1)).astype(np.float32) / np.float32(10)
 
         plain, changed = (
-            there.run(census, each, 1e-3) for each in (image, np.float32(gain) * image + np.float32(offset))
+            there.run(census, each, 1e-3, 1e9) for each in (image, np.float32(gain) * image + np.float32(offset))
         )
 
         np.testing.assert_array_equal(changed, plain)
         assert set(np.unique(plain)) == {-STEPS, 0, STEPS}
+
+    def test_a_neighbor_counts_the_less_the_more_it_differs(self, there: Calls) -> None:
+        scale, falloff = 0.01, 4.0
+        image = np.zeros((1, 4, 1), np.float32)
+        image[0, 1:, 0] = 0.02, 0.08, 0.5  # 2, 8 and 50 times the scale
+
+        features = there.run(census, image, scale, falloff)[:, 0, 0]
+
+        to_the_right = [census_offsets().index((0, j)) for j in (1, 2, 3)]
+        expected = [STEPS * math.tanh(off) * math.exp(-off / falloff) for off in (2, 8, 50)]
+        np.testing.assert_allclose(features[to_the_right], expected, atol=0.5)
 
     def test_the_scale_follows_the_noise_where_that_is_more_than_a_faint_edge(self) -> None:
         settings = FineSettings(census_contrast=0.02, census_noise=1.25)

@@ -248,9 +248,10 @@ class Backend(Protocol[Array]):
         The unit is one step of the features; beyond the edge of the other view its last column is repeated.
         """
 
-    def census(self, gray: Array, radius: int, scale: float, steps: int) -> Array:
-        """Return ``steps tanh(difference / scale)`` of each pixel to those around it, rounded, ``(K, H, W)`` int8.
+    def census(self, gray: Array, radius: int, scale: float, falloff: float, steps: int) -> Array:
+        """Return ``steps tanh(u) exp(-|u| / falloff)`` of each pixel to those around it, rounded, ``(K, H, W)`` int8.
 
+        ``u`` is the difference of the two in units of the scale.
         The neighbors are those of a square in the order of reading, its middle left out; edges are repeated.
         """
 

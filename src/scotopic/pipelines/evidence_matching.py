@@ -226,10 +226,10 @@ def gather_fine(
         views = pair.left_colors, pair.right_colors
     light = compare_light(backend, *views, disparities, factor)
     left, right = remove_regional_light(backend, *views, light, factor)
+    compared = left, equalize_exposure(backend, right, light)
     scale, colors = choose_census_scale(pair.variance, fine), settings.colors
-    volume = build_fine_volume(backend, (left, right), scale, disparities, fine, report)
+    volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
     if not (snr.has_clear_pixels or snr.has_correlated_noise):
-        compared = left, equalize_exposure(backend, right, light)
         add_color_volume(backend, volume, compared, pair.variance, disparities, colors, colors.color_share)
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2

@@ -5,13 +5,15 @@ everything within its reach, and it moves with the nearer of its sides: the back
 disparity. In good light evidence can be local and bounded instead. Each pixel is described by its differences to the
 pixels around it, none of which counts for more than its sign::
 
-    c_k(x) = tanh((I(x + o_k) - I(x)) / scale)
+    u_k(x) = (I(x + o_k) - I(x)) / scale
+    c_k(x) = tanh(u_k(x)) exp(-|u_k(x)| / falloff)
     cost(x, d) = mean over k of |c_k(x) - c'_k(x - d)|
 
-``I`` is the mean of the channels, and the offsets ``o_k`` are those of a 7 x 7 square. (With hard signs and a Hamming
-distance this is the census transform of Zabih and Woodfill, 1994.) Gain and offset of a view change nothing,
-so that views of unequal exposure are compared as well as equal ones. ``scale`` is a contrast that edges exceed and
-noise does not.
+``I`` is the mean of the channels, and the offsets ``o_k`` are those of a 7 x 7 square. (With hard signs, no falloff and
+a Hamming distance this is the census transform of Zabih and Woodfill, 1994.) ``scale`` is a contrast that edges exceed
+and noise does not. A neighbor that differs far more than that is likely to lie on another surface, which has another
+disparity and says little about this one: hence the falloff, as of a robust estimator that redescends. The offset of a
+view changes nothing; views of unequal gain are equalized before (:mod:`~scotopic.stages.equalization`).
 
 The two kinds of evidence complement each other, so both are added, each in units of its own spread. The coarse one
 fades with the light: its weight is ``1 / (1 + decay q)``, ``q`` the signal-to-noise ratio of the finest band. Where
@@ -41,9 +43,9 @@ def census_offsets(radius: int = RADIUS) -> list[tuple[int, int]]:
     return [(i, j) for i in reach for j in reach if (i, j) != (0, 0)]
 
 
-def census(backend: Backend[Array], image: Array, scale: float) -> Array:
+def census(backend: Backend[Array], image: Array, scale: float, falloff: float) -> Array:
     """Return the soft census of an image ``(H, W, C)``: ``(K, H, W)`` int8, in steps of 1/127; edges are repeated."""
-    return backend.census(backend.xp.mean(image, axis=2), RADIUS, scale, STEPS)
+    return backend.census(backend.xp.mean(image, axis=2), RADIUS, scale, falloff, STEPS)
 
 
 def choose_census_scale(noise_variance: float, settings: FineSettings) -> float:
@@ -60,7 +62,7 @@ def build_fine_volume(
     progress: Share = unheard,
 ) -> Array:
     """Return the costs of the census of two images, ``(D, H, W)``, in units of their spread."""
-    left, right = (census(backend, image, scale) for image in images)
+    left, right = (census(backend, image, scale, settings.census_falloff) for image in images)
     volume = backend.census_volume(left, right, disparities, settings.fine_window, progress)
     backend.normalize_volume(volume)
     return volume
@@ -93,7 +95,12 @@ def add_coarse_volume(
 
 
 def reference_census_volume(
-    left: NDArray[np.float64], right: NDArray[np.float64], scale: float, disparities: range, window: float
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    scale: float,
+    falloff: float,
+    disparities: range,
+    window: float,
 ) -> NDArray[np.float64]:
     """Return the blurred costs of gray images straight from the definition, in units of 1."""
     height, width = left.shape
@@ -101,7 +108,8 @@ def reference_census_volume(
 
     def features(image: NDArray[np.float64], i: int, j: int) -> NDArray[np.float64]:
         neighbor = image[np.clip(rows + i, 0, height - 1)][:, np.clip(columns + j, 0, width - 1)]
-        return np.asarray(np.tanh((neighbor - image) / scale))
+        off = (neighbor - image) / scale
+        return np.asarray(np.tanh(off) * np.exp(-np.abs(off) / falloff))
 
     volume = np.zeros((len(disparities), height, width))
     for i, j in census_offsets():

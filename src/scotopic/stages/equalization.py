@@ -1,7 +1,7 @@
 """Views of unequal light: one is exposed longer, or lamps shine on the scene from another side.
 
-Channels are high-passed, and the census is blind to gain and offset, but colors can only be compared in the same light,
-and a lamp's gradient over a wall is structure that is not at the wall's disparity. How the light differs shows in how
+Channels are high-passed, but the census is blind to an offset alone, colors can only be compared in the same light, and
+a lamp's gradient over a wall is structure that is not at the wall's disparity. How the light differs shows in how
 bright the views are, before any match: at the disparity that most of the scene has, the parts that both views share
 have nearly the same surfaces, so the deciles of their blurred brightness are the same, but for gain and offset. Some
 shifts of the disparity range are tried, and the one that leaves the smallest misfit counts.

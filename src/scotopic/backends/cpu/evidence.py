@@ -109,15 +109,16 @@ class CpuEvidence(CpuImages):
         share_out(fill, len(volume), progress=progress)
         return volume
 
-    def census(self, gray: np.ndarray, radius: int, scale: float, steps: int) -> np.ndarray:
+    def census(self, gray: np.ndarray, radius: int, scale: float, falloff: float, steps: int) -> np.ndarray:
         height, width = gray.shape
         padded, reach = np.pad(gray, radius, mode="edge"), range(2 * radius + 1)
-        features = [
-            np.floor(np.tanh((padded[i : i + height, j : j + width] - gray) / np.float32(scale)) * steps + 0.5)
-            for i in reach
-            for j in reach
-            if (i, j) != (radius, radius)
-        ]
+
+        def feature(i: int, j: int) -> np.ndarray:
+            off = (padded[i : i + height, j : j + width] - gray) / np.float32(scale)
+            bounded: np.ndarray = np.tanh(off) * np.exp(np.abs(off) / np.float32(-falloff))
+            return np.floor(bounded * steps + 0.5)
+
+        features = [feature(i, j) for i in reach for j in reach if (i, j) != (radius, radius)]
         return np.stack(features, dtype=np.int8, casting="unsafe")
 
     def add_enlarged(

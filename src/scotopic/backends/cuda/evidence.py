@@ -108,12 +108,12 @@ class CudaEvidence(CudaImages):
         progress(1.0)
         return volume
 
-    def census(self, gray: Tensor, radius: int, scale: float, steps: int) -> Tensor:
+    def census(self, gray: Tensor, radius: int, scale: float, falloff: float, steps: int) -> Tensor:
         height, width = gray.shape
         out = torch.empty(((2 * radius + 1) ** 2 - 1, height, width), dtype=torch.int8, device=gray.device)
         block = block_for(gray.numel())
         kernels.census[(triton.cdiv(gray.numel(), block),)](
-            gray.contiguous(), out, height, width, radius, 1 / scale, float(steps), BLOCK=block
+            gray.contiguous(), out, height, width, radius, 1 / scale, 1 / falloff, float(steps), BLOCK=block
         )
         return out
 

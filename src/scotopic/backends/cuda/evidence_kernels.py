@@ -173,7 +173,7 @@ def fit_planes(
 
 
 @triton.jit(do_not_specialize=["height", "width", "radius"])
-def census(gray, out, height, width, radius, sharpness, steps, BLOCK: tl.constexpr):
+def census(gray, out, height, width, radius, sharpness, falling, steps, BLOCK: tl.constexpr):
     """Bounded differences of each pixel to those around it, in steps, edges repeated: one plane per neighbor."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     y, x = i // width, i % width
@@ -188,6 +188,7 @@ def census(gray, out, height, width, radius, sharpness, steps, BLOCK: tl.constex
             there_x = tl.minimum(tl.maximum(x + k % side - radius, 0), width - 1)
             off = (tl.load(gray + there_y * width + there_x, mask=inside, other=0.0) - here) * sharpness
             bounded = 1.0 - 2.0 / (tl.exp(2.0 * off) + 1.0)  # tanh
+            bounded *= tl.exp(-tl.abs(off) * falling)
             plane = k - tl.where(k > middle, 1, 0)
             feature = tl.floor(bounded * steps + 0.5).to(tl.int8)
             tl.store(out + plane * area + i, feature, mask=inside)
