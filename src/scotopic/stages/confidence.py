@@ -67,7 +67,7 @@ class ConfidenceCalibration(NamedTuple):
 CALIBRATIONS = (
     ConfidenceCalibration(-6.005, 0.252, 0.154, 0.0, -1.577),
     ConfidenceCalibration(-4.071, 0.25, 0.134, -0.744, -0.881),
-    ConfidenceCalibration(-2.953, -1.088, 0.523, -0.922, -0.851),
+    ConfidenceCalibration(-1.307, -1.155, 0.471, -0.833, -0.371),
 )
 
 #: Confidence, and the standard deviation in px that goes with it; linear in between.
