@@ -90,8 +90,17 @@ class TestUnequalLight:
 
         gain, offset, misfit = fit_deciles(left, (left - 0.2) / 1.5)
 
-        assert (gain, offset) == pytest.approx((1.5, 0.2))
+        # To 12 binary places of the gain and of the means of 0.5 and 0.2.
+        assert gain == 1.5
+        assert offset == pytest.approx(0.2, abs=2**-12)
         assert misfit == pytest.approx(0, abs=1e-12)
+
+    @pytest.mark.parametrize("off", [1e-6, -1e-6])
+    def test_the_last_places_of_the_deciles_do_not_change_the_fit(self, off: float) -> None:
+        left = np.linspace(0.1, 0.9, 10)
+        right = (left - 0.21) / 1.4
+
+        assert fit_deciles(left, right * (1 + off))[:2] == fit_deciles(left, right)[:2]
 
     @pytest.mark.parametrize("value", [0.0, 0.4])
     def test_views_of_one_color_differ_by_an_offset(self, there: Calls, value: float) -> None:
@@ -100,7 +109,7 @@ class TestUnequalLight:
         light = there.run(compare_light, left, np.full_like(left, value), range(8))
 
         assert light.gains == pytest.approx([1.0])
-        assert light.offsets == pytest.approx([0.5 - value], abs=1e-6)
+        assert light.offsets == pytest.approx([0.5 - value], abs=2**-12)
         assert not light.is_regional
 
     @pytest.mark.parametrize("shift", [64, -64])

@@ -12,6 +12,7 @@ differs by region. Then both views lose what is wider than a few pixels, and wit
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ DECILES = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
 # 0.047, with another exposure too, and 0.070 to 0.087 where a lamp was moved.
 REGIONAL = 0.06
 _TINY = 1e-6
+_PLACES = 4096
 
 Floats = NDArray[np.float64]
 
@@ -85,9 +87,17 @@ def fit_deciles(left: Floats, right: Floats) -> tuple[float, float, float]:
     left, right = left - left_mean, right - right_mean
     spread, right_spread = (float((each**2).mean() ** 0.5) for each in (left, right))
     if min(spread, right_spread) < _TINY:
-        return 1.0, float(left_mean - right_mean), 0.0
-    gain = float((left * right).mean()) / right_spread**2
-    return gain, float(left_mean - gain * right_mean), float(np.abs(left - gain * right).mean()) / spread
+        return 1.0, _round_alike(float(left_mean)) - _round_alike(float(right_mean)), 0.0
+    gain = _round_alike(float((left * right).mean()) / right_spread**2)
+    offset = _round_alike(float(left_mean)) - gain * _round_alike(float(right_mean))
+    return gain, offset, float(np.abs(left - gain * right).mean()) / spread
+
+
+def _round_alike(value: float) -> float:
+    # Deciles are known to a thousandth at best. Their last places differ from device to device with the order of the
+    # blur's sums, and would decide which of two steps a feature of the census falls on.
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * _PLACES) / _PLACES, exponent)
 
 
 def _deciles_of_shared(views: NDArray[np.float32], shift: int) -> tuple[Floats, Floats]:
