@@ -386,6 +386,8 @@ def draw_curve(rows: list[Row], path: Path) -> None:
             panel = panels[line][column]
             for method, look in looks.items():
                 found = {key[4]: each for key, each in groups.items() if (key[1], key[3]) == (motion, method)}
+                if not found:
+                    continue
                 heights = [_mean(each, f"W{window}@28", 0) for each in found.values()]
                 panel.plot(list(found), heights, look, marker="o", markersize=3, label=TITLES[method].strip("*"))
             panel.set_xscale("log", base=2)
