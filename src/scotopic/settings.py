@@ -239,7 +239,9 @@ class FineSettings(Part):
     fine_snr: float = setting(1.0, "use fine evidence where the images' signal-to-noise ratio is above this", low=0)
     census_contrast: float = setting(0.02, "difference of two pixels, white being 1, that counts as an edge")
     census_noise: float = setting(1.25, "smallest such difference, in standard deviations of the noise", low=0)
-    census_falloff: float = setting(4.0, "difference, in units of that one, at which a neighbor counts a third")
+    census_falloff: float = setting(
+        4.0, "difference, in units of that one, at which a neighbor counts a third", low=0.01, high=1e6
+    )
     fine_window: float = setting(1.0, "window of the fine costs")
     # 7 is enough for groups of 64, the most that DenoisingSettings allows.
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
