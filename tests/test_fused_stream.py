@@ -21,6 +21,7 @@ from scotopic.errors import DarkImageWarning, InputError, PairWarning, SettingsE
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.window import Frame, fuse_views
 from scotopic.pipelines import run_pipeline
+from scotopic.result import ARRAYS, FUSED_ARRAYS
 from scotopic.settings import NoiseSettings
 from scotopic.stages.noise import estimate_noise
 from scotopic.streams import refine_burst
@@ -539,6 +540,19 @@ def test_a_frame_that_is_sent_again_is_no_new_light() -> None:
         assert np.array_equal(repeated.pose, found[1].pose)
     assert float(found[5].frames.max()) <= 4 + 1e-3
     assert float(np.median(found[5].frames)) == pytest.approx(float(np.median(expected[3].frames)), abs=0.5)
+
+
+@pytest.mark.filterwarnings("ignore:Pair 2 has both views")
+def test_what_is_done_to_a_result_does_not_change_those_that_follow() -> None:
+    pairs = frames(range(3))
+    pairs.insert(2, (pairs[1][0].copy(), pairs[1][1].copy()))  # a camera that stalls is given the last answer again
+    options: dict[str, Any] = {"device": "cpu", "fuse": 4, "max_disparity": 32, "refine_steps": 0}
+    expected = list(scotopic.Matcher("fast", **options).run(pairs))
+
+    for match, other in zip(scotopic.Matcher("fast", **options).run(pairs), expected, strict=True):
+        for name in (*ARRAYS, *FUSED_ARRAYS):
+            np.testing.assert_array_equal(getattr(match, name), getattr(other, name), name)
+            getattr(match, name)[:] = 0  # as by somebody who draws into the image, or fills in the map
 
 
 @pytest.mark.parametrize("view", [0, 1])

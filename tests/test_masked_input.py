@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -134,6 +135,23 @@ def test_every_way_in_honors_the_mask() -> None:
     assert last is not None
     for found in (scotopic.match(masked, right, **SETTINGS), from_batch, streamed, last):
         np.testing.assert_array_equal(found.reason == Reason.MASKED, expected)
+
+
+def test_masks_are_those_of_the_time_when_a_pair_was_read() -> None:
+    left, right = shifted_pair()
+
+    def one_buffer() -> Iterator[tuple[Any, np.ndarray]]:  # as drivers have it: the next frame takes the same place
+        buffer: Any = np.ma.masked_array(left.copy(), np.zeros(left.shape, bool))
+        for number in range(4):
+            buffer.mask[:] = False
+            buffer.mask[:, 20 * number : 20 * number + 10] = True
+            yield buffer, right
+
+    found = scotopic.Matcher(**SETTINGS).run(one_buffer())
+
+    for number, match in enumerate(found):
+        masked = np.flatnonzero((match.reason == Reason.MASKED).all(axis=0))
+        assert masked.tolist() == list(range(20 * number, 20 * number + 10))
 
 
 def test_a_mask_that_hides_everything_or_nothing(plain: Match) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,16 @@ def test_results_do_not_share_memory() -> None:
     first, second = matcher_on("cpu").run([pair, pair])
 
     assert not any(np.shares_memory(getattr(first, name), getattr(second, name)) for name in ARRAYS)
+
+
+def test_the_maps_of_a_result_do_not_share_memory() -> None:
+    pair = draw_pairs()[0]
+    flat = np.zeros_like(pair[0])
+
+    for match in matcher_on("cpu").run([pair, (flat, pair[1])]):
+        maps = {name: getattr(match, name) for name in ARRAYS}
+        shared = [names for names in combinations(maps, 2) if np.shares_memory(maps[names[0]], maps[names[1]])]
+        assert not shared
 
 
 def test_the_settings_are_those_of_the_preset_with_the_overrides_for_this_width() -> None:

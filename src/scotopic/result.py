@@ -191,19 +191,19 @@ class Match:
         """Return a match that found nothing, everywhere for the same reason, as NumPy arrays."""
         left, right = to_numpy(left, right)
         shape = left.shape[:2]
-        nothing, nowhere = np.zeros(shape, np.float32), np.full(shape, np.nan, np.float32)
+        nowhere, nothing = (np.full((3, *shape), value, np.float32) for value in (np.nan, 0))
         return cls(
-            disparity=nowhere,
-            disparity_all=nowhere,
-            right_disparity=nowhere,
-            confidence=nothing,
+            disparity=nowhere[0],
+            disparity_all=nowhere[1],
+            right_disparity=nowhere[2],
+            confidence=nothing[0],
             reason=np.full(shape, reason, np.uint8),
             left_image=left,
             right_image=right,
-            left_boundaries=nothing,
-            right_boundaries=nothing,
-            left_colors=left,
-            right_colors=right,
+            left_boundaries=nothing[1],
+            right_boundaries=nothing[2],
+            left_colors=left.copy(),
+            right_colors=right.copy(),
             settings=settings,
         )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Generic
 
 import numpy as np
 
 from scotopic.arrays import Array
-from scotopic.backends.device import is_on_gpu, to_numpy
+from scotopic.backends.device import is_on_gpu, is_tensor, to_numpy
 from scotopic.backends.protocol import Backend
 from scotopic.depth import Calibration
 from scotopic.errors import PairWarning, SettingsError
@@ -99,7 +99,7 @@ class FusedStream(Generic[Array]):
             self._note_repeat(number, repeated)
             if all(repeated) and self._last is not None:
                 self._tracker.skip()
-                return replace(self._last, timings={})
+                return _with_own_arrays(replace(self._last, timings={}))
         fused = self._tracker.add((left, right), valid_pixels(self._backend, masks))
         # After a cut, or when the light has changed, frames may be much darker, or brighter, than the first.
         if (reference := self._tracker.reference) not in self._of_reference:
@@ -111,7 +111,7 @@ class FusedStream(Generic[Array]):
         self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
         self._last = mask_unseen(result, fused, masks)
-        return self._last
+        return _with_own_arrays(self._last)
 
     def _note_repeat(self, number: int, views: tuple[bool, bool]) -> None:
         """Note that a pair is not new light; warn of the first of several in a row."""
@@ -129,6 +129,14 @@ class FusedStream(Generic[Array]):
         return replace(
             result, pose=pose, pose_covariance=covariance, frames=nothing, fused_left=views[0], fused_right=views[1]
         )
+
+
+def _with_own_arrays(match: Match) -> Match:
+    """Return a match with copies of its arrays: the stream goes on with its own, whatever is done to these."""
+    values = {each.name: getattr(match, each.name) for each in fields(match)}
+    copies: dict[str, Any] = {name: array.clone() for name, array in values.items() if is_tensor(array)}
+    copies |= {name: array.copy() for name, array in values.items() if isinstance(array, np.ndarray)}
+    return replace(match, **copies)
 
 
 def describe_fused(result: Match, fused: FusedPair[Array], unit: float, levels: Levels, images: Sequence[Any]) -> Match:

@@ -31,7 +31,8 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
 def pixel_mask(source: Any) -> Mask | None:
     """Return which pixels of an image are masked in any channel, ``H x W``; ``None`` if it has no mask.
 
-    A masked array has one, and so may an image that says which by an attribute `mask`: a recording of a sensor.
+    A masked array has one, and so may an image that says which by an attribute `mask`: a recording of a sensor. It is
+    always a copy, as the pixels are: a source may use the array again for its next image.
     """
     mask: Mask
     if isinstance(source, np.ma.MaskedArray):
@@ -40,7 +41,7 @@ def pixel_mask(source: Any) -> Mask | None:
         mask = source.mask
     else:
         return None
-    flat: Mask = np.asarray(mask.any(axis=2)) if mask.ndim == 3 else mask
+    flat: Mask = np.asarray(mask.any(axis=2)) if mask.ndim == 3 else mask.copy()
     return flat if flat.any() else None
 
 
