@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import command_line
 import numpy as np
 import pytest
+from made_match import made_match
 from moving_room import BASELINE, FIT, HEIGHT, OPTIONS, PRESET, STEP, WIDTH, noisy_frames, render_moved, write_frames
 from ply_files import read_ply
 from video_runs import listing, read_video, report_of
 
 import scotopic
+from scotopic.cli.fused import SceneMap
 from scotopic.colormap import colorize
 from scotopic.depth import Calibration
 from scotopic.io import read_npz, read_pfm
@@ -54,6 +57,18 @@ def test_it_writes_maps_video_trajectories_map_and_report(fused: Path) -> None:
         *("video.mp4", "report.json", "trajectory.txt", "trajectory_tum.txt", "map.ply"),
         *(f"frames/{number:06d}.npz" for number in range(COUNT)),
     }
+
+
+def test_a_first_frame_that_shows_only_what_is_infinitely_far_leaves_a_map_of_the_others() -> None:
+    camera = Calibration(fx=100.0, fy=100.0, cx=15.5, cy=11.5, baseline=0.1)
+    image, frames = np.full((24, 32, 3), 0.5, np.float32), np.ones((24, 32), np.float32)
+    scene = SceneMap(camera)
+
+    for disparity in (0.0, 5.0):  # the sky, then a wall at 100 * 0.1 / 5 = 2 m
+        match = made_match(np.full((24, 32), disparity))
+        scene.add(replace(match, pose=np.eye(4), frames=frames, fused_left=image, fused_right=image))
+
+    assert scene.report() == {"file": "map.ply", "voxel_m": pytest.approx(2 / 100), "points": 24 * 32}
 
 
 def test_the_maps_are_those_of_the_matcher_with_pose_and_frames(fused: Path, matches: list[Match]) -> None:

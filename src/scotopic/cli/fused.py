@@ -102,6 +102,8 @@ class SceneMap:
         # The clouds of single pairs show the denoised colors; here the light of many frames has done that.
         cloud = point_cloud(match, self._calibration, self._levels.apply_clipped(match.fused_left))
         depth = depth_from_disparity(match.disparity, self._calibration)
+        if not len(cloud):  # all that is kept is infinitely far
+            return
         if self._voxels is None:
             self._voxels = VoxelMap(float(np.nanmedian(depth)) / self._calibration.fx)
         self._voxels.add(cloud.moved(match.pose), match.frames[np.isfinite(depth)])
