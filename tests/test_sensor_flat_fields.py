@@ -41,6 +41,22 @@ def test_gain_read_noise_and_black_of_a_known_camera_are_recovered(seed: int) ->
     assert curve.sensor.black * 65535 == pytest.approx(1600, abs=4 * 16 / math.sqrt(4 * pixels))
 
 
+def test_pixels_that_are_masked_in_a_frame_are_left_out() -> None:
+    hot = np.zeros((64, 64), bool)
+    hot[::7, ::7] = True
+    random = np.random.default_rng(0)
+
+    def masked(stack: np.ndarray) -> np.ma.MaskedArray:
+        spoiled = np.where(hot, random.integers(0, 65535, stack.shape, np.uint16), stack)
+        return np.ma.masked_array(spoiled, np.broadcast_to(hot, stack.shape))
+
+    dark, lit = flat(0.0, 99), exposures(0)
+    # Of the same frames, only the good pixels, in a row.
+    expected = photon_transfer([stack[:, None, ~hot] for stack in lit], dark=dark[:, None, ~hot]).sensor
+
+    assert photon_transfer([masked(stack) for stack in lit], dark=masked(dark)).sensor == expected
+
+
 def test_the_variance_of_each_exposure_is_shot_plus_read_noise() -> None:
     curve = photon_transfer(exposures(1), dark=flat(0.0, 199))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scotopic.errors import InputError, SettingsError
-from scotopic.sensor import simulate, simulate_pair, to_uint8
+from scotopic.sensor import linearize, record, simulate, simulate_pair, to_uint8
 
 PIXELS = 200_000
 
@@ -144,3 +144,28 @@ def test_storing_clips_what_overshoots_and_floors_the_rest() -> None:
 def test_storing_refuses_what_is_not_a_finite_float(image: np.ndarray) -> None:
     with pytest.raises(InputError, match="8 bits"):
         to_uint8(image)
+
+
+def test_a_masked_image_keeps_its_mask() -> None:
+    clean = np.full((8, 12, 3), 0.5)
+    mask = np.zeros(clean.shape, bool)
+    mask[:, :4] = True
+    unknown = np.ma.masked_array(np.where(mask, np.nan, clean), mask)
+
+    left, right = simulate_pair(unknown, clean)
+
+    np.testing.assert_array_equal(np.ma.getmaskarray(left), mask)
+    assert not np.ma.isMaskedArray(right)
+    assert set(np.unique(left[~mask])) == {0.0, 0.5, 1.0}
+    assert [np.ma.getmaskarray(change(left)).tolist() for change in (linearize, record)] == [mask.tolist()] * 2
+
+
+def test_the_same_seed_gives_the_same_pair_whatever_it_was_used_for() -> None:
+    clean, seed = np.full((8, 12), 0.5), np.random.SeedSequence(3)
+
+    pairs = [simulate_pair(clean, clean, seed=each) for each in (seed, seed, 3)]
+
+    for left, right in pairs:
+        np.testing.assert_array_equal(left, pairs[0][0])
+        np.testing.assert_array_equal(right, pairs[0][1])
+        assert (left != right).any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,6 +165,34 @@ def test_flux_is_scaled_by_white_and_dark_counts_are_taken_off() -> None:
     error = np.sqrt(np.expm1(flux + dark) / planes) / 2
     assert np.all(np.abs(recording.image[..., 0] - flux / 2) < 5 * error)
     assert "binary" in recording.assumed["linearized"]
+
+
+def test_dark_counts_of_each_pixel_are_those_of_all_of_its_colors() -> None:
+    bits = np.random.default_rng(0).random((64, 8, 16, 3)) < 0.3
+    dark = np.linspace(0, 0.1, 8 * 16).reshape(8, 16)
+
+    recording = read_bit_planes(bits, white=1.0, dark_flux=dark)
+
+    flux = -np.log1p(-bits.mean(axis=0))
+    np.testing.assert_allclose(recording.image, flux - dark[..., None], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "dark",
+    [
+        np.full((8, 8, 1), 0.05),  # which NumPy would take for eight images
+        np.full((2, 8, 8), 0.05),
+        np.full(8, 0.05),
+        math.nan,
+        -0.05,
+        np.ma.masked_array(np.full((8, 8), 0.05), np.eye(8)),
+    ],
+)
+def test_dark_counts_that_are_not_those_of_the_pixels_are_refused(dark: Any) -> None:
+    bits = np.random.default_rng(0).random((64, 8, 8)) < 0.3
+
+    with pytest.raises(InputError, match="dark_flux"):
+        read_bit_planes(bits, white=1.0, dark_flux=dark)
 
 
 def test_one_white_serves_both_views() -> None:

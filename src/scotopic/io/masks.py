@@ -50,6 +50,11 @@ def with_mask(image: NDArray[Any], mask: Mask | None) -> Any:
     return image if mask is None else np.ma.masked_array(image, np.broadcast_to(mask[..., None], image.shape))
 
 
+def keep_mask(values: NDArray[Any], source: Any) -> Any:
+    """Return values with the mask of the array that they were computed from, if it has one."""
+    return np.ma.masked_array(values, source.mask) if isinstance(source, np.ma.MaskedArray) else values
+
+
 def fill_masked(pixels: NDArray[Any], mask: Mask) -> NDArray[Any]:
     """Return pixels, ``H x W`` or ``H x W x C``, with a mean of the nearest known ones where they are masked.
 

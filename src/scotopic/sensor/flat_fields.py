@@ -45,6 +45,7 @@ def photon_transfer(
         One stack ``(frames, H, W)`` or ``(frames, H, W, C)`` per exposure, of at least two frames each, of the same
         scene (a white wall, out of focus), with the same camera and gain. uint8, uint16, or floats as fractions of
         full scale. They should reach from dark to nearly white. Pass one channel at a time to measure that channel.
+        What is masked in any frame of a masked array, such as hot pixels, is left out of all.
     dark
         A stack taken without light (bias frames). It gives the black level, and fixes the read noise best.
     black
@@ -97,8 +98,8 @@ def photon_transfer(
 
 def _as_stacks(exposures: Sequence[Any], dark: Any) -> tuple[list[Floats], float | None]:
     """Return the stacks as fractions of full scale, the dark one first, and the quantization step."""
-    named = [("The dark stack", np.asarray(dark))] if dark is not None else []
-    named += [(f"Exposure {number}", np.asarray(stack)) for number, stack in enumerate(exposures)]
+    named = [("The dark stack", np.asanyarray(dark))] if dark is not None else []
+    named += [(f"Exposure {number}", np.asanyarray(stack)) for number, stack in enumerate(exposures)]
     if not named:
         raise InputError("There are no exposures to measure. docs/sensors.md says how to take flat fields.")
     first = named[0][1]
@@ -112,12 +113,20 @@ def _as_stacks(exposures: Sequence[Any], dark: Any) -> tuple[list[Floats], float
                 f"{name} has {array.dtype} frames of shape {array.shape[1:]}, but {named[0][0].lower()} has "
                 f"{first.dtype} frames of shape {first.shape[1:]}. Take all frames with the same camera settings."
             )
-        if (array.dtype.kind != "f" and array.dtype.str[1:] not in _FULL_SCALE) or not np.isfinite(array).all():
+        is_finite = np.ma.filled(np.isfinite(array), True).all()
+        if (array.dtype.kind != "f" and array.dtype.str[1:] not in _FULL_SCALE) or not is_finite:
             raise InputError(
                 f"{name} is {array.dtype}. Use uint8, uint16, or finite floats as fractions of full scale."
             )
     scale = 1.0 if first.dtype.kind == "f" else _FULL_SCALE[first.dtype.str[1:]]
-    return [array.astype(np.float64) / scale for _, array in named], None if scale == 1.0 else 1 / scale
+    stacks = [np.ma.getdata(array).astype(np.float64) / scale for _, array in named]
+    masks = [np.ma.getmaskarray(array).any(axis=0) for _, array in named if np.ma.is_masked(array)]
+    if masks:
+        known = ~np.logical_or.reduce(masks)
+        if np.count_nonzero(known) < 2:
+            raise InputError("All pixels of the flat fields are masked in some frame. Mask fewer.")
+        stacks = [stack[:, known] for stack in stacks]
+    return stacks, None if scale == 1.0 else 1 / scale
 
 
 def _measure(stack: Floats, saturation: float, black: float, lit: bool) -> tuple[float, float, float, float]:

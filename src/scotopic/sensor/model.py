@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.io.masks import keep_mask
 from scotopic.sensor.moments import moments
 from scotopic.sensor.response import Response, check_response, record
 
@@ -204,7 +205,8 @@ class Sensor:
         Returns
         -------
         ndarray of float32
-            The shape of `clean`, values between `floor` and `white` (after the response).
+            The shape of `clean`, values between `floor` and `white` (after the response). A masked array keeps its
+            mask.
         """
         light = _check_clean(clean, "image")
         random = np.random.Generator(np.random.PCG64(_as_seed_sequence(seed)))
@@ -212,7 +214,7 @@ class Sensor:
         for _ in range(int(self.frames)):
             counts = random.poisson(self.photons * light) + random.normal(0.0, self.read_noise, light.shape)
             total += self._read_out(counts)
-        return (total / self.frames).astype(np.float32)
+        return keep_mask((total / self.frames).astype(np.float32), clean)  # type: ignore[no-any-return]
 
     def averaged(self, frames: int) -> Sensor:
         """Return the sensor of the mean of this many images."""
@@ -263,7 +265,7 @@ def simulate(
     Returns
     -------
     ndarray of float32
-        The recorded image in [0, 1], with the shape of `image`.
+        The recorded image in [0, 1], with the shape of `image`, and with its mask if it is a masked array.
 
     Raises
     ------
@@ -280,7 +282,7 @@ def simulate_pair(
     right: NDArray[np.floating],
     photons: float = 2.0,
     read_noise: float = 2.0,
-    seed: int = 0,
+    seed: int | np.random.SeedSequence = 0,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Simulate recordings of both views of a pair, with independent noise.
 
@@ -288,7 +290,12 @@ def simulate_pair(
     """
     _check_clean(left, "left image")
     _check_clean(right, "right image")
-    seed_left, seed_right = _as_seed_sequence(seed).spawn(2)
+    given = _as_seed_sequence(seed)
+    # Not its spawn(), which gives others each time.
+    seed_left, seed_right = (
+        np.random.SeedSequence(given.entropy, spawn_key=(*given.spawn_key, view), pool_size=given.pool_size)
+        for view in (0, 1)
+    )
     return simulate(left, photons, read_noise, seed_left), simulate(right, photons, read_noise, seed_right)
 
 
@@ -311,7 +318,7 @@ def to_uint8(image: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 def _check_clean(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:
     """Return a clean image as float64 in [0, 1], or raise :class:`InputError` with this name."""
-    values = np.asarray(image)
+    values: NDArray[Any] = np.asarray(image.filled(0.0) if isinstance(image, np.ma.MaskedArray) else image)
     # Resizing may overshoot by a millionth. The comparison is False for NaN as well.
     if values.dtype.kind != "f" or not np.all((values >= -1e-6) & (values <= 1 + 1e-6)):
         span = f" from {values.min():.4g} to {values.max():.4g}" if values.dtype.kind == "f" and values.size else ""
@@ -319,7 +326,7 @@ def _check_clean(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:
             f"The {name} to simulate must hold floats in [0, 1], but it holds {values.dtype}{span}. Convert it with "
             "scotopic.io.as_image, and replace NaN."
         )
-    return np.clip(values, 0.0, 1.0).astype(np.float64)
+    return np.asarray(np.clip(values, 0.0, 1.0), np.float64)
 
 
 def _as_seed_sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scotopic.errors import SettingsError
+from scotopic.io.masks import keep_mask
 
 Response = str | float  #: ``"linear"``, ``"srgb"``, or gamma: recorded = light ** (1 / gamma)
 
@@ -29,7 +30,8 @@ def linearize(values: ArrayLike, response: Response = "srgb") -> NDArray[np.floa
     Parameters
     ----------
     values
-        Recorded values, any shape. For values below 0, as noise may make them, the curve is point-symmetric.
+        Recorded values, any shape. For values below 0, as noise may make them, the curve is point-symmetric. A masked
+        array keeps its mask.
     response
         ``"srgb"`` (IEC 61966-2-1), a gamma, or ``"linear"``, which changes nothing.
 
@@ -51,13 +53,13 @@ def linearize(values: ArrayLike, response: Response = "srgb") -> NDArray[np.floa
     check_response(response)
     recorded = np.asarray(values, np.float64)
     if response == "linear":
-        return recorded.copy()
+        return keep_mask(recorded.copy(), values)  # type: ignore[no-any-return]
     size = np.abs(recorded)
     if response == "srgb":
         light = np.where(size <= 0.04045, size / 12.92, ((size + 0.055) / 1.055) ** 2.4)
     else:
         light = size ** float(response)
-    return np.copysign(light, recorded)
+    return keep_mask(np.copysign(light, recorded), values)  # type: ignore[no-any-return]
 
 
 def record(light: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]:
@@ -65,7 +67,7 @@ def record(light: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]
     check_response(response)
     values = np.asarray(light, np.float64)
     if response == "linear":
-        return values.copy()
+        return keep_mask(values.copy(), light)  # type: ignore[no-any-return]
     size = np.abs(values)
     if response == "srgb":
         # 0.04045 / 12.92 rather than the standard's rounded 0.0031308, so that the two functions are exact inverses.
@@ -73,4 +75,4 @@ def record(light: ArrayLike, response: Response = "srgb") -> NDArray[np.float64]
         recorded = np.where(size <= 0.04045 / 12.92, 12.92 * size, curved)
     else:
         recorded = size ** (1 / float(response))
-    return np.copysign(recorded, values)
+    return keep_mask(np.copysign(recorded, values), light)  # type: ignore[no-any-return]

@@ -58,7 +58,8 @@ def read_bit_planes(
         :func:`~scotopic.sensor.common_white`. By default the image is the share of bits set, as recorded. That is in
         [0, 1] as well, on one scale for both views, and nonlinear only where it is bright.
     dark_flux
-        Dark counts per plane, one number or one for each pixel, subtracted from the flux. Needs `white`.
+        Dark counts per plane, one number or one for each pixel, ``(H, W)`` or as the image, subtracted from the flux.
+        Needs `white`.
     first, planes
         Read this many planes, from this one on; by default all.
     bit_order
@@ -98,7 +99,7 @@ def read_bit_planes(
         image = ones / count
         assumed |= {"values": "as recorded: share of the planes in which a photon came", "linearized": None}
     else:
-        level = (flux - np.asarray(dark_flux, np.float64)) / white
+        level = (flux - _as_dark_flux(dark_flux, flux.shape)) / white
         image = np.minimum(level, 1.0)
         assumed |= {
             "values": f"flux -log(1 - share), over {white:g} photons per plane",
@@ -107,6 +108,24 @@ def read_bit_planes(
         }
     recording = Recording(image.astype(np.float32).reshape(*image.shape[:2], -1), None, assumed)
     return recording.without_hot_pixels(hot_pixels)
+
+
+def _as_dark_flux(dark_flux: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return the dark counts of each pixel, to be subtracted from a flux ``(H, W)`` or ``(H, W, C)``."""
+    if np.ma.is_masked(dark_flux):
+        raise InputError("dark_flux is masked. Pass it without its mask, and the mask as hot_pixels.")
+    dark: Floats = np.asarray(dark_flux, np.float64)
+    if dark.ndim and dark.shape not in (shape, shape[:2]):
+        raise InputError(
+            f"dark_flux has shape {dark.shape}, but the planes are {shape[0]} x {shape[1]} (H x W). Pass one number, "
+            "or one for each pixel."
+        )
+    if not np.all(np.isfinite(dark) & (dark >= 0)):
+        raise InputError(
+            f"dark_flux has values from {dark.min():g} to {dark.max():g}; dark counts are finite and not negative. "
+            "Correct them."
+        )
+    return dark[..., None] if dark.ndim == 2 and len(shape) == 3 else dark
 
 
 def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.bool_]]:
