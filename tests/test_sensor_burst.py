@@ -80,6 +80,18 @@ def test_aligned_and_merged_a_dark_burst_is_nearer_to_the_scene_than_merely_merg
     assert np.std(blurred[1]) < 0.7 * np.std(blurred[0])
 
 
+def test_the_border_of_an_aligned_burst_is_the_mean_of_the_frames_that_saw_it(large: np.ndarray) -> None:
+    shifts = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, -5.0]])
+    views = moved_views(large, shifts, None)
+
+    merged = merge_burst(views, align=True)
+
+    # Of edge pixels that are repeated, errors reach a tenth of the range.
+    assert np.abs(merged.image - views[0]).max() < 0.05
+    # The second frame did not see the right edge, nor the third the top one.
+    assert np.abs(merged.image - views[0])[:4, -4:].max() < 1e-6
+
+
 def test_a_mean_of_frames_has_the_variance_that_its_sensor_says() -> None:
     frames = [simulate(np.full((200, 200), 0.4), 2, 2, seed=number) for number in range(10)]
 
@@ -136,6 +148,7 @@ def test_shifts_are_reported() -> None:
     [
         ([], "no frames"),
         (np.zeros((4, 4)), r"\(frames, H, W\)"),
+        (np.zeros((48, 64, 3)), r"\(frames, H, W\)"),  # a color image, not 48 frames
         (3, "int"),
         ([np.zeros((4, 4)), np.zeros((4, 5))], "frame 1"),
     ],

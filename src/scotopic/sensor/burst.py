@@ -36,7 +36,8 @@ def merge_burst(
     ----------
     frames
         A sequence of arrays or paths, a stack ``(frames, H, W)`` or ``(frames, H, W, 3)``, or a TIFF file of several
-        pages. All of one size; values as recorded. A pixel is the mean of the frames in which it is not masked.
+        pages. All of one size; values as recorded. A pixel is the mean of the frames in which it is not masked, and
+        that saw it, where they are shifted.
     sensor
         Noise model of a single frame, if it is known.
     align
@@ -67,11 +68,12 @@ def merge_burst(
     }
     if align:
         shifts = estimate_shifts(images, max_shift)
-        images = [shift_image(image, -dx, -dy) for image, (dx, dy) in zip(images, shifts, strict=True)]
+        nothing = np.zeros(images[0].shape[:2], np.float32)
         masks = [
-            mask if mask is None else shift_image(mask.astype(np.float32), -dx, -dy) != 0
+            shift_image(nothing if mask is None else mask.astype(np.float32), -dx, -dy, outside=1.0) != 0
             for mask, (dx, dy) in zip(masks, shifts, strict=True)
         ]
+        images = [shift_image(image, -dx, -dy) for image, (dx, dy) in zip(images, shifts, strict=True)]
         assumed["shifts_px"] = [[round(float(dx), 3), round(float(dy), 3)] for dx, dy in shifts]
         assumed["noise"] = "aligned by interpolation: a little weaker than the sensor's, and correlated"
     total, count = np.zeros(images[0].shape), np.zeros((*images[0].shape[:2], 1))
@@ -89,7 +91,8 @@ def _read_frames(frames: Any) -> tuple[list[NDArray[np.float32]], list[Mask | No
     if isinstance(frames, str | os.PathLike):
         shown = repr(os.fspath(frames))
         frames = [as_recorded(page, shown) for page in decode_pages(frames, several=True)]
-    elif isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
+    elif isinstance(frames, np.ndarray) and (frames.ndim not in (3, 4) or (frames.ndim == 3 and frames.shape[2] == 3)):
+        # The last is one image in color: no frame is three pixels wide.
         raise InputError(f"A burst must be (frames, H, W) or (frames, H, W, 3), but it has shape {frames.shape}.")
     elif not isinstance(frames, np.ndarray | Sequence):
         raise InputError(f"A burst must be a sequence of images, not a {type(frames).__name__}.")
@@ -161,15 +164,21 @@ def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 1
     return shifts
 
 
-def shift_image(image: NDArray[np.float32], dx: float, dy: float) -> NDArray[np.float32]:
-    """Shift an image by ``(dx, dy)`` px, by cubic interpolation if they are not whole; edge pixels are repeated."""
+def shift_image(image: NDArray[np.float32], dx: float, dy: float, outside: float | None = None) -> NDArray[np.float32]:
+    """Shift an image by ``(dx, dy)`` px, by cubic interpolation if they are not whole.
+
+    What comes from outside of it has the value `outside`; without one, edge pixels are repeated.
+    """
     import cv2
 
     transform = np.array([[1.0, 0.0, dx], [0.0, 1.0, dy]])
     is_whole = float(dx).is_integer() and float(dy).is_integer()
     flags = cv2.INTER_NEAREST if is_whole else cv2.INTER_CUBIC
     height, width = image.shape[:2]
-    moved = cv2.warpAffine(image, transform, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    border = cv2.BORDER_REPLICATE if outside is None else cv2.BORDER_CONSTANT
+    moved = cv2.warpAffine(
+        image, transform, (width, height), flags=flags, borderMode=border, borderValue=[outside or 0.0] * 4
+    )
     return np.asarray(moved, np.float32).reshape(image.shape)
 
 
