@@ -68,6 +68,16 @@ def test_whatever_is_below_the_range_is_what_has_no_answer(first: int, doffs: fl
     assert pixels(message).max() <= message["max_disparity"]
 
 
+@pytest.mark.parametrize("doffs", np.linspace(-30, 30, 41) + 0.1234)
+def test_the_first_disparity_of_the_search_has_an_answer_whatever_doffs_is(doffs: float) -> None:
+    match = made_match(np.full((2, 3), 4.0), min_disparity=4)
+
+    message = disparity_image(match, fx=500, baseline=0.12, doffs=doffs)
+
+    # Messages hold both as float32; nodes compare them there.
+    assert (pixels(message) >= np.float32(message["min_disparity"])).all()
+
+
 @pytest.mark.parametrize(
     ("first", "end", "window"), [(0, 64, (0, 100)), (10, 64, (10, 90)), (-20, 64, (0, 100)), (-20, -4, (0, 95))]
 )

@@ -68,8 +68,9 @@ def disparity_image(
     matching = match.settings.matching
     first = matching.min_disparity
     last = (width if matching.max_disparity is None else matching.max_disparity) - 1
-    lowest = first + camera.doffs
-    values = np.where(match.mask, match.disparity + np.float32(camera.doffs), np.float32(lowest - 1)).astype("<f4")
+    # Rounded as the values are, so that the first disparity of the search is not below it.
+    lowest = np.float32(first) + np.float32(camera.doffs)
+    values = np.where(match.mask, match.disparity + np.float32(camera.doffs), lowest - 1).astype("<f4")
     # A left pixel can have a disparity if at least one candidate lies inside the right image.
     left, right = max(0, first), min(width, width + last)
     columns = {"x_offset": left, "width": max(0, right - left)}
