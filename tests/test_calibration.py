@@ -366,6 +366,12 @@ def test_a_part_outside_the_image_is_refused(part: tuple[int, int, int, int]) ->
         CALIBRATION.cropped(*part)
 
 
+@pytest.mark.parametrize("right_x", [-1, 441])
+def test_a_part_of_the_right_view_outside_the_image_is_refused(right_x: int) -> None:
+    with pytest.raises(InputError, match=re.escape(f"at ({right_x}, 50) does not lie in an image of 640 x 480")):
+        CALIBRATION.cropped(100, 50, 200, 300, right_x=right_x)
+
+
 @pytest.mark.parametrize("scale", [0.25, 0.5, 2.0])
 def test_a_calibration_without_a_size_is_doubted_where_the_images_have_another(scale: float) -> None:
     """Nothing tells the size of the calibrated images but the principal point, which is near the middle of them."""

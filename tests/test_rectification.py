@@ -1,5 +1,6 @@
 """Rectifying a rig's pictures, and noticing pairs that are not rectified, or swapped, in the dark."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -123,6 +124,22 @@ def test_what_the_cameras_did_not_see_gets_no_disparity(preset: str) -> None:
     assert (found.reason[unseen] == Reason.MASKED).all()
     assert found.mask[~unseen].mean() > 0.1
     assert np.isnan(depth_from_disparity(found.disparity, rectified)[unseen]).all()
+
+
+def test_more_can_be_masked_in_rectified_views(photographs: Pair, calibration: Calibration) -> None:
+    assert calibration.rig is not None
+    camera = calibration.rig.left
+    smaller = replace(camera, projection=camera.projection * np.array([[0.5], [0.5], [1.0]]))  # with a border around it
+    grown = replace(calibration, rig=replace(calibration.rig, left=smaller))
+    left, *_ = rectify(*photographs, grown)
+    unseen = int(np.ma.getmaskarray(left).sum())
+    assert unseen > 0
+
+    left[-20:] = np.ma.masked  # the hood of the car
+
+    assert np.ma.getmaskarray(left)[-20:].all()
+    again, *_ = rectify(*photographs, grown)
+    assert int(np.ma.getmaskarray(again).sum()) == unseen
 
 
 def test_photographs_of_another_size_are_refused(photographs: Pair, calibration: Calibration) -> None:

@@ -206,14 +206,15 @@ class Calibration:
         The crop of the right view begins at column `right_x` instead of `x` if that is given: every disparity then
         shrinks by ``x - right_x``, and `doffs` grows by it.
 
-        Raises :class:`InputError` if the crop is empty or does not lie in the image.
+        Raises :class:`InputError` if a crop is empty or does not lie in its image.
         """
-        inside = min(x, y) >= 0 and min(width, height) >= 1
-        if self.width is not None and self.height is not None:
-            inside = inside and x + width <= self.width and y + height <= self.height
-        if not inside:
-            image = "the image" if self.width is None else f"an image of {self.width} x {self.height} px"
-            raise InputError(f"A crop of {width} x {height} px at ({x}, {y}) does not lie in {image}.")
+        for column in (x,) if right_x is None else (x, right_x):
+            inside = min(column, y) >= 0 and min(width, height) >= 1
+            if self.width is not None and self.height is not None:
+                inside = inside and column + width <= self.width and y + height <= self.height
+            if not inside:
+                image = "the image" if self.width is None else f"an image of {self.width} x {self.height} px"
+                raise InputError(f"A crop of {width} x {height} px at ({column}, {y}) does not lie in {image}.")
         cx, cy, doffs = self.cx - x, self.cy - y, self.doffs + (0 if right_x is None else x - right_x)
         return replace(self, cx=cx, cy=cy, doffs=doffs, width=width, height=height, rig=None)
 

@@ -47,7 +47,8 @@ def pixel_mask(source: Any) -> Mask | None:
 
 def with_mask(image: NDArray[Any], mask: Mask | None) -> Any:
     """Return an image, ``H x W x C``, as a masked array with this mask of pixels; as it is if there is none."""
-    return image if mask is None else np.ma.masked_array(image, np.broadcast_to(mask[..., None], image.shape))
+    # Repeated, since more can be masked in it, which a mask that is only broadcast does not allow.
+    return image if mask is None else np.ma.masked_array(image, np.repeat(mask[..., None], image.shape[2], axis=2))
 
 
 def keep_mask(values: NDArray[Any], source: Any) -> Any:
