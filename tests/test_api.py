@@ -62,6 +62,11 @@ def test_importing_loads_nothing_heavy() -> None:
     assert loaded == "[]"
 
 
+@pytest.mark.parametrize("name", ["cv.StereoScotopic", "interop.disparity_image", "evaluation.score"])
+def test_what_the_pages_call_by_its_full_name_needs_no_import_of_its_own(name: str) -> None:
+    assert run(f"import scotopic; print(callable(scotopic.{name}))") == "True"
+
+
 def load(name: str) -> bool:
     """Import a module of the package; False where it needs what only an extra brings, and that is missing."""
     try:

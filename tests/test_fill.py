@@ -14,7 +14,7 @@ from made_match import made_match
 import scotopic
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_pfm
-from scotopic.result import FORMAT, Match
+from scotopic.result import ARRAYS, FORMAT, Match
 from scotopic.stages.completion import complete
 from scotopic.stages.filling import fill_between_boundaries
 
@@ -116,6 +116,22 @@ class TestOtherMeans:
         np.testing.assert_array_equal(confidence, result.confidence)
         assert result.filled.dtype == np.float32
         assert (result.filled == 3).all()
+
+    def test_a_callable_that_fills_in_the_map_it_is_given_changes_no_other(self) -> None:
+        scene = scotopic.render_scene(96, 64)
+
+        def fill(image: np.ndarray, disparity: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+            image[:], confidence[:] = 0, 0
+            disparity[np.isnan(disparity)] = 3
+            return disparity
+
+        chosen: dict[str, Any] = {"patch_size": 16, "refine_steps": 0, "max_disparity": 16, "device": "cpu"}
+        plain = scotopic.match(scene.left, scene.right, "fast", **chosen)
+        result = scotopic.match(scene.left, scene.right, "fast", fill=fill, **chosen)
+
+        for name in ARRAYS:
+            np.testing.assert_array_equal(getattr(result, name), getattr(plain, name), name)
+        np.testing.assert_array_equal(result.filled, np.where(plain.mask, plain.disparity, 3))
 
     @pytest.mark.parametrize("answer", [np.zeros((3, 4)), np.zeros((12, 16), complex), "disparity"])
     def test_an_answer_that_is_no_map_of_this_size_is_refused(self, answer: Any) -> None:

@@ -10,6 +10,7 @@ from scotopic.stopping import end_at_once_if_interrupted
 
 end_at_once_if_interrupted()  # before the rest is imported, which takes a while
 
+import importlib
 import warnings
 from typing import Any
 
@@ -42,7 +43,13 @@ __all__ = [
 ]
 
 
+#: Modules for users that are imported when they are first asked for: ``scotopic.cv.StereoScotopic``.
+_LATER = ("cv", "evaluation", "interop")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return importlib.import_module(f"scotopic.{name}")
     if name == "resolve":
         warnings.warn("scotopic.resolve is now called make_settings.", DeprecationWarning, stacklevel=2)
         return make_settings

@@ -187,8 +187,9 @@ def _match_one(
     if fill is not None:
         from scotopic.stages.completion import complete
 
-        colors, disparity, confidence = to_numpy(result.left_colors, result.disparity, result.confidence)
-        result = replace(result, completed=complete(fill, colors, disparity, confidence))
+        # Copies, since a callable may fill in the map that it is given.
+        given = [each.copy() for each in to_numpy(result.left_colors, result.disparity, result.confidence)]
+        result = replace(result, completed=complete(fill, given[0], given[1], given[2]))
     result = restore_colors(result, levels)
     if is_on_gpu(pair[0]):
         return replace(result, left_image=images[0], right_image=images[1]).to_device(device)
