@@ -555,6 +555,17 @@ def test_what_is_done_to_a_result_does_not_change_those_that_follow() -> None:
             getattr(match, name)[:] = 0  # as by somebody who draws into the image, or fills in the map
 
 
+def test_what_is_done_to_an_answer_of_a_burst_does_not_change_those_that_follow() -> None:
+    left, right = zip(*frames(range(4)), strict=True)
+    options: dict[str, Any] = {"device": "cpu", "max_disparity": 32, "refine_steps": 0}
+    expected = list(refine_burst(left, right, "fast", **options))
+
+    for match, other in zip(refine_burst(left, right, "fast", **options), expected, strict=True):
+        for name in (*ARRAYS, *FUSED_ARRAYS):
+            np.testing.assert_array_equal(getattr(match, name), getattr(other, name), name)
+            getattr(match, name)[:] = 0
+
+
 @pytest.mark.parametrize("view", [0, 1])
 def test_the_light_of_one_stalled_camera_counts_once(view: int) -> None:
     pairs = [SCENE.dark(None, PHOTONS, seed) for seed in range(4)]

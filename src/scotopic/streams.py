@@ -33,6 +33,7 @@ from scotopic.fusion.stream import (
     mask_unseen,
     restore_colors,
     valid_pixels,
+    with_own_arrays,
 )
 from scotopic.inputs import (
     Image,
@@ -325,7 +326,7 @@ class Matcher:
             for number, pose in burst.poses.items():
                 poses[number], _ = in_unit(pose, np.zeros((6, 6)), camera.unit)
             described = describe_fused(result, fused, camera.unit, levels, recorded)
-            yield replace(mask_unseen(described, fused, masks[reference]), burst_poses=poses)
+            yield with_own_arrays(replace(mask_unseen(described, fused, masks[reference]), burst_poses=poses))
 
     @property
     def camera(self) -> StereoCamera | None:

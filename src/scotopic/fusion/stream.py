@@ -99,7 +99,7 @@ class FusedStream(Generic[Array]):
             self._note_repeat(number, repeated)
             if all(repeated) and self._last is not None:
                 self._tracker.skip()
-                return _with_own_arrays(replace(self._last, timings={}))
+                return with_own_arrays(replace(self._last, timings={}))
         fused = self._tracker.add((left, right), valid_pixels(self._backend, masks))
         # After a cut, or when the light has changed, frames may be much darker, or brighter, than the first.
         if (reference := self._tracker.reference) not in self._of_reference:
@@ -111,7 +111,7 @@ class FusedStream(Generic[Array]):
         self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
         self._last = mask_unseen(result, fused, masks)
-        return _with_own_arrays(self._last)
+        return with_own_arrays(self._last)
 
     def _note_repeat(self, number: int, views: tuple[bool, bool]) -> None:
         """Note that a pair is not new light; warn of the first of several in a row."""
@@ -131,7 +131,7 @@ class FusedStream(Generic[Array]):
         )
 
 
-def _with_own_arrays(match: Match) -> Match:
+def with_own_arrays(match: Match) -> Match:
     """Return a match with copies of its arrays: the stream goes on with its own, whatever is done to these."""
     values = {each.name: getattr(match, each.name) for each in fields(match)}
     copies: dict[str, Any] = {name: array.clone() for name, array in values.items() if is_tensor(array)}
