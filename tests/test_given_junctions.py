@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scotopic
-from scotopic.errors import InputError
+from scotopic.errors import InputError, SettingsError
 from scotopic.stages.junctions.fit import Junctions
 
 QUICK = {"patch_size": 16, "stride": 4, "candidates": 7, "refine_steps": 4, "search_every": 2, "binning": 1}
@@ -80,3 +80,17 @@ def test_junctions_fitted_differently_are_refused(pair: Pair, fields: Fields, pr
 
     with pytest.raises(InputError, match="different settings"):
         scotopic.match(*pair, preset, junctions=(fields[0], other), max_disparity=24)
+
+
+def test_what_is_no_pair_of_fields_is_refused(pair: Pair, fields: Fields) -> None:
+    wrong: list[Any] = [fields[0], fields[:1], pair]
+    for junctions in wrong:
+        with pytest.raises(InputError, match=r"\(left, right\)"):
+            scotopic.match(*pair, "fast", junctions=junctions, max_disparity=24)
+
+
+def test_settings_of_a_fit_that_are_none_are_refused(pair: Pair) -> None:
+    wrong: list[Any] = [QUICK, "fast", scotopic.make_settings("fast")]
+    for settings in wrong:
+        with pytest.raises(SettingsError, match="JunctionSettings"):
+            scotopic.fit_junctions(pair[0], settings)

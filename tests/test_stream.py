@@ -128,6 +128,12 @@ def test_no_pairs_give_no_matches() -> None:
     assert list(matcher_on("cpu").run([])) == []
 
 
+@pytest.mark.parametrize("pairs", [None, 5])
+def test_what_holds_no_pairs_is_refused(pairs: Any) -> None:
+    with pytest.raises(InputError, match="iterable of pairs"):
+        next(matcher_on("cpu").run(pairs))
+
+
 def test_results_do_not_share_memory() -> None:
     pair = draw_pairs()[0]
 
@@ -257,8 +263,9 @@ def test_a_pair_of_another_size_is_named_after_the_results_before_it(device: str
         (lambda left, right: (left, "absent.png"), "right image.*absent.png"),
         (lambda left, right: (left, right, right), "tuple.*left, right"),
         (lambda left, right: None, "NoneType.*left, right"),
+        (lambda left, right: {"left": left, "right": right}, "dict.*left, right"),
     ],
-    ids=["sizes", "channels", "not-finite", "missing-file", "three", "none"],
+    ids=["sizes", "channels", "not-finite", "missing-file", "three", "none", "dict"],
 )
 def test_a_pair_that_cannot_be_used_is_named(bad: Any, words: str) -> None:
     good = draw_pairs()[0]

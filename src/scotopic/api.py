@@ -12,7 +12,7 @@ import numpy as np
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
 from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
-from scotopic.errors import DarkImageWarning, PairWarning, lists_parameters
+from scotopic.errors import DarkImageWarning, InputError, PairWarning, SettingsError, lists_parameters
 from scotopic.fusion.stream import restore_colors
 from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_pairs, take_image
 from scotopic.io import image_title
@@ -135,6 +135,11 @@ def match(
 
         check_fill(fill)
     if junctions is not None:
+        is_two = isinstance(junctions, Sequence) and len(junctions) == 2
+        if not is_two or not all(isinstance(each, Junctions) for each in junctions):
+            raise InputError(
+                "junctions are those of both views, (left, right), as scotopic.fit_junctions returns them."
+            )
         settings = replace(settings, junctions=junctions[0].settings)
     device = resolve_device(device, left, right)
     if layout == "HWC":
@@ -245,7 +250,12 @@ def fit_junctions(
     >>> bool(field.boundary_map[24, 24] > 0.5 > field.boundary_map[24, 4])
     True
     """
-    settings = settings or JunctionSettings()
+    settings = JunctionSettings() if settings is None else settings
+    if not isinstance(settings, JunctionSettings):
+        raise SettingsError(
+            f"settings is a {type(settings).__name__}. Pass scotopic.settings.JunctionSettings(...), or those of a "
+            "preset: scotopic.make_settings('fast').junctions."
+        )
     where = resolve_device(device, image)
     pixels = take_image(image, name)
     check_size(pixels.shape, settings.patch_size, name)

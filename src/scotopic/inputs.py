@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -60,6 +61,8 @@ def split_pairs(left: Any, right: Any, layout: str) -> list[tuple[Any, Any]]:
 def take_two(pair: Any, number: int) -> tuple[Any, Any]:
     """Return the two views of pair `number` of a stream, or raise :class:`InputError`."""
     try:
+        if isinstance(pair, str | bytes | Mapping):  # of whose letters, or keys, there may be two
+            raise TypeError
         left, right = pair
     except (TypeError, ValueError) as error:
         raise InputError(f"Pair {number} is a {type(pair).__name__}; give pairs (left, right) of images.") from error

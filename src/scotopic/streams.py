@@ -474,8 +474,10 @@ def _leave_out_repeats(pairs: list[list[Any] | None], reference: int) -> None:
         )
 
 
-def _in_layout(pairs: Iterable[Any], layout: Layout) -> Iterable[Any]:
+def _in_layout(pairs: Any, layout: Layout) -> Iterable[Any]:
     """Yield pairs of images ``(H, W, C)``."""
+    if not isinstance(pairs, Iterable) and not hasattr(pairs, "__getitem__"):
+        raise InputError(f"The pairs are a {type(pairs).__name__}. Give an iterable of pairs (left, right) of images.")
     if layout == "HWC":
         yield from pairs
         return
