@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import scotopic.sensor
 from scotopic.errors import InputError, SettingsError
-from scotopic.sensor import Sensor, linearize, record
+from scotopic.sensor import Sensor, estimate_shifts, linearize, record, simulate
 from scotopic.sensor.moments import normal_cdf
 
 PIXELS = 200_000
@@ -124,6 +124,14 @@ def test_many_levels_are_interpolated_as_they_are_computed() -> None:
     levels = np.linspace(0, 1, 5000).reshape(50, 100)
 
     np.testing.assert_allclose(sensor.noise_variance(levels)[:, 0], sensor.noise_variance(levels[:, 0]), atol=1e-6)
+
+
+def test_programs_in_which_numpy_raises_can_measure_noise_and_shifts() -> None:
+    frames = [simulate(np.full((64, 64), 0.5), 8, 1, seed) for seed in range(3)]
+
+    with np.errstate(all="raise"):
+        Sensor.paper().mean([0.0, 0.5, 1.0])
+        estimate_shifts(frames)
 
 
 def test_the_report_of_a_sensor_is_json() -> None:

@@ -106,6 +106,7 @@ def _read_frames(frames: Any) -> tuple[list[NDArray[np.float32]], list[Mask | No
     return images, [pixel_mask(frame) for frame in frames]
 
 
+@np.errstate(under="ignore")  # what is too small counts as 0, also where a program has asked NumPy to raise
 def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 16.0) -> Floats:
     """Estimate the shift of each image relative to the first one, ``(dx, dy)`` in px.
 

@@ -28,6 +28,7 @@ _CURVED_STEPS = 1023  # levels at which an unrounded signal passes a nonlinear r
 _TABLE = 257  # more clean levels than this are interpolated
 
 
+@np.errstate(under="ignore")  # what is too small counts as 0, also where a program has asked NumPy to raise
 def moments(sensor: Sensor, level: NDArray[np.floating]) -> tuple[Floats, Floats]:
     """Return mean and variance of the recorded value for each clean level (0: black, 1: white)."""
     levels = np.asarray(level, np.float64)
