@@ -84,7 +84,7 @@ def match_burst(
     Parameters
     ----------
     left, right
-        The frames of both views, as :func:`scotopic.match` takes images; 2 to 256 of one size.
+        The frames of both views, as :func:`scotopic.match` takes images; up to 256 of one size.
     preset, device, normalize, progress, **overrides
         As for :func:`scotopic.match`. Progress is reported for each match; there are about ``log2`` of the number of
         frames.
