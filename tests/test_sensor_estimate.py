@@ -44,6 +44,21 @@ def rendered() -> np.ndarray:
     return room().left
 
 
+def test_what_is_masked_is_left_out(rendered: np.ndarray) -> None:
+    left, right = (simulate(rendered, 50, 2, seed) for seed in (0, 1))
+    mask = np.zeros(left.shape, bool)
+    mask[-left.shape[0] // 3 :] = True
+    hidden = np.ma.masked_array(np.where(mask, np.nan, left), mask)  # whatever lies under it
+
+    found = Sensor.estimate(hidden, np.ma.masked_array(right, mask))
+
+    # What is not masked, alone; fifty-one levels are fifty photons.
+    rest = slice(None, -left.shape[0] // 3)
+    expected = Sensor.estimate(left[rest], right[rest])
+    assert (found.photons, found.steps) == (expected.photons, expected.steps) == (50, 50)
+    assert found.read_noise == pytest.approx(expected.read_noise, rel=0.05)
+
+
 @pytest.mark.parametrize(("data_set", "name"), [(each, name) for each, names in REFERENCES.items() for name in names])
 def test_noise_that_others_made_is_recognized(data_set: str, name: str) -> None:
     # The published implementation's own inputs: photon level 2, read noise 2, in 8 bits.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io import as_image
+from scotopic.io.masks import pixel_mask
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.moments import moments
 from scotopic.sensor.response import Response, linearize
@@ -65,7 +66,7 @@ def estimate_sensor(
     ----------
     image, other
         Arrays or paths, as for :func:`scotopic.match`; at least 48 x 48 px. Two views are assumed to come from the
-        same sensor and are pooled.
+        same sensor and are pooled. What is masked is left out.
     black, white
         Recorded values without light and at saturation, as fractions of full scale.
     response
@@ -89,7 +90,12 @@ def estimate_sensor(
     Poissonian-Gaussian Noise Modeling and Fitting for Single-Image Raw-Data", 2008.
     """
     views = [as_image(image, "first")] + ([] if other is None else [as_image(other, "second")])
-    steps = rounding_steps(views)
+    masks = [pixel_mask(each) for each in (image, other)]
+    known = [view if mask is None else view[~mask] for view, mask in zip(views, masks, strict=False)]
+    steps = rounding_steps(known)
+    for view, mask in zip(views, masks, strict=False):
+        if mask is not None:
+            view[mask] = np.nan
     curve = noise_curve([linearize(view, response).astype(np.float32) for view in views])
     template = Sensor(1.0, 0.0, black, white, min(0.0, black), steps if response == "linear" else None)
     if response == "linear" and steps is not None and steps <= _FEW_LEVELS:
@@ -119,8 +125,9 @@ def rounding_steps(images: list[NDArray[np.float32]]) -> float | None:
 
 
 def noise_curve(images: list[NDArray[np.float32]]) -> NoiseCurve:
-    """Measure the noise variance over the mean, from all channels of all images."""
-    return curve_of_blocks(np.concatenate([block_moments(np.moveaxis(image, -1, 0)) for image in images], axis=1))
+    """Measure the noise variance over the mean, from all channels of all images, where they are not NaN."""
+    blocks = np.concatenate([block_moments(np.moveaxis(image, -1, 0)) for image in images], axis=1)
+    return curve_of_blocks(blocks[:, np.isfinite(blocks[0])])
 
 
 def curve_of_blocks(blocks: Any) -> NoiseCurve:
