@@ -228,12 +228,30 @@ def test_without_truth_the_comparison_has_coverage_alone(session: Session) -> No
     assert all(0 <= row.coverage <= 1 for row in rows)
 
 
-def test_a_search_below_0_cannot_be_compared(session: Session) -> None:
+def search_from(session: Session, first: int) -> None:
+    """Make the session's result one of a search that began at this disparity."""
     assert session.outcome is not None
     found = session.outcome.match
-    matching = replace(found.settings.matching, min_disparity=-4)
-    below = replace(found, settings=replace(found.settings, matching=matching))
-    session.outcome = replace(session.outcome, match=below)
+    matching = replace(found.settings.matching, min_disparity=first)
+    session.outcome = replace(
+        session.outcome, match=replace(found, settings=replace(found.settings, matching=matching))
+    )
+
+
+def test_the_comparison_searches_the_range_of_the_match(session: Session) -> None:
+    search_from(session, 8)
+
+    work.compare(session)
+
+    assert session.sgbm is not None
+    found = session.sgbm.disparity[np.isfinite(session.sgbm.disparity)]
+    assert found.size > 100
+    assert found.min() >= 8
+    assert found.max() < 32
+
+
+def test_a_search_below_0_cannot_be_compared(session: Session) -> None:
+    search_from(session, -4)
 
     with pytest.raises(SettingsError, match="began at -4 px"):
         work.compare(session)

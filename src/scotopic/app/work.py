@@ -390,7 +390,7 @@ def compare(session: Session) -> list[Row]:
         left, right = shown.left_image, shown.right_image
         if shown.fused_left is not None and shown.fused_right is not None:
             left, right = shown.fused_left, shown.fused_right
-        sgbm = match_sgbm(left, right, searched.max_disparity)
+        sgbm = match_sgbm(left, right, searched.max_disparity, searched.min_disparity)
         if session.outcome is outcome:
             session.sgbm = sgbm
     ours = f"scotopic, {shown.settings.preset}"
