@@ -189,11 +189,12 @@ def matched_figures(record: Record, window: int, reference: Record | None) -> di
     """Return ``epe``, ``bad-K`` and ``coverage_percent`` of a record at the coverage of the reference's.
 
     They are read off the method's risk-coverage curve; the dictionary is empty where the curve does not reach so far,
-    or there is nothing to match. The reference itself has its own figures, not those of a curve with few points.
+    or there is nothing to match, since the reference has no answer. The reference itself has its own figures, not those
+    of a curve with few points.
     """
-    if reference is None:
+    own = {} if reference is None else own_figures(reference, window)
+    if not own.get("coverage_percent"):
         return {}
-    own = own_figures(reference, window)
     if record is reference:
         kept = ("epe", "coverage_percent")
         found = beside_errors(own)
