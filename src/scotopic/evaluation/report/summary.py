@@ -236,10 +236,14 @@ def figures_at(record: Record, window: int, coverage: float | None) -> dict[str,
 def figures_at_coverage(group: Group, method: str, window: int, coverage: float) -> dict[str, Figure]:
     """Return the mean errors of a method's most certain pixels at a coverage in percent.
 
-    There are none where one of its runs does not answer so much: a mean over fewer scenes than others have would
-    compare the scenes.
+    There are none where the method does not answer so much in one of the runs, failed or was not run: a mean over fewer
+    scenes than others have would compare the scenes. Runs in which no method has an error, such as those of a scene
+    without truth, do not count; the figures say how many are left.
     """
-    found = {run: figures_at(record, window, coverage) for run, record in group.scored(method).items()}
+    scored = {name: group.scored(name) for name in group.records}
+    runs = {run for records in scored.values() for run, record in records.items() if curve_lines(record, window)["epe"]}
+    mine = scored.get(method, {})
+    found = {run: figures_at(mine[run], window, coverage) if run in mine else {} for run in runs}
     return _averages(found) if found and all(found.values()) else {}
 
 
