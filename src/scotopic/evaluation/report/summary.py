@@ -153,7 +153,8 @@ def tabulate(
     reports for this data set, noise and window.
     """
     errors = ("epe", *(f"bad-{k}" for k in thresholds))
-    rows = mark_best([_row(group, method, window, reference) for method in methods], errors, len(group.runs))
+    rows = [_without_other_errors(_row(group, method, window, reference), errors) for method in methods]
+    rows = mark_best(rows, errors, len(group.runs))
     return Table(group, window, reference, errors, (*rows, *reported_rows(group, window)))
 
 
@@ -353,6 +354,15 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
         unanswered=sum(figures.get("epe") is None and not is_unscored(figures) for figures in own.values()),
         unscored=sum(map(is_unscored, own.values())),
     )
+
+
+def _without_other_errors(row: Row, errors: Sequence[str]) -> Row:
+    """Return a row without the Bad-K that only some of its records hold, of an earlier plan."""
+    own, matched = (
+        {name: figure for name, figure in figures.items() if name in errors or not name.startswith("bad-")}
+        for figures in (row.own, row.matched)
+    )
+    return replace(row, own=own, matched=matched)
 
 
 def _averages(by_run: Mapping[Run, Mapping[str, float | None]]) -> dict[str, Figure]:
