@@ -6,6 +6,7 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scotopic.app import work
 from scotopic.app.session import Outcome, Session
 from scotopic.app.work import REASONS
 from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation.methods import opencv
 from scotopic.io import read_disparity, read_image, read_pfm
 from scotopic.result import Match, Reason
 from scotopic.settings import make_settings
@@ -226,6 +228,23 @@ def test_without_truth_the_comparison_has_coverage_alone(session: Session) -> No
 
     assert [row.score for row in rows] == [None, None]
     assert all(0 <= row.coverage <= 1 for row in rows)
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_comparison_is_kept_if_a_calibration_comes_meanwhile_and_not_if_another_result_does(
+    session: Session, best: Outcome, monkeypatch: pytest.MonkeyPatch, is_other: bool
+) -> None:
+    original = opencv.match_sgbm
+
+    def match_slowly(*given: Any) -> Any:
+        assert session.outcome is not None
+        session.outcome = best if is_other else replace(session.outcome, calibration=None)
+        return original(*given)
+
+    monkeypatch.setattr(opencv, "match_sgbm", match_slowly)
+    work.compare(session)
+
+    assert (session.sgbm is None) == is_other  # else its picture could not be drawn
 
 
 def search_from(session: Session, first: int) -> None:
