@@ -219,6 +219,17 @@ def test_the_downloaded_pfm_is_the_map_that_is_shown(matched: Any, tmp_path: Pat
     assert waiting.value.suggested_filename == "disparity.pfm"
 
 
+def test_the_whole_comparison_is_in_sight_on_a_phone(browser: Any, served: Served) -> None:
+    page = open_page(browser, served.url, 390, 844)
+    match_small_room(page)
+    page.get_by_role("tab", name="Compare").click()
+    page.click("#compare")
+    table = page.wait_for_selector("#comparison .sc-scroll")
+
+    assert table.evaluate("box => box.scrollWidth - box.clientWidth") <= 0
+    page.context.close()
+
+
 def test_sgbm_stands_beside_us_with_coverage_and_errors(page: Any) -> None:
     match_small_room(page)
     page.get_by_role("tab", name="Compare").click()

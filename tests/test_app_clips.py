@@ -361,7 +361,7 @@ def test_sgbm_gets_the_fused_pair(fused: Session, monkeypatch: pytest.MonkeyPatc
     given: list[NDArray[np.float32]] = []
     original = opencv.match_sgbm
     monkeypatch.setattr(
-        opencv, "match_sgbm", lambda left, right, most: given.append(left) or original(left, right, most)
+        opencv, "match_sgbm", lambda left, right, *ends: given.append(left) or original(left, right, *ends)
     )
 
     rows = work.compare(fused)

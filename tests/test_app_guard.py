@@ -220,6 +220,23 @@ def test_a_request_that_is_no_upload_is_small(served: Served) -> None:
     connection.close()
 
 
+def test_one_file_that_two_visitors_drop_at_a_time_lies_in_two_places(served: Served) -> None:
+    """Whoever reads it first removes it."""
+    part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="left.png"\r\n\r\nsame\r\n--x--\r\n'
+    address = urlsplit(served.url)
+    paths = []
+    for _ in range(2):
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
+        connection.request("POST", "/gradio_api/upload", part, {"Content-Type": "multipart/form-data; boundary=x"})
+        paths += json.loads(connection.getresponse().read())
+        connection.close()
+
+    assert [Path(path).read_bytes() for path in paths] == [b"same", b"same"]
+    Path(paths[0]).unlink()
+    assert Path(paths[1]).name == "left.png"
+    assert Path(paths[1]).exists()
+
+
 @pytest.mark.parametrize("path", ["/", "/config", "/look/x/pixel", "/gradio_api/nothing"])
 def test_no_other_page_may_frame_this_one_or_load_anything_into_it(served: Served, path: str) -> None:
     _, headers, _ = ask(served, path)

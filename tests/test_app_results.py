@@ -6,6 +6,7 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scotopic.app import work
 from scotopic.app.session import Outcome, Session
 from scotopic.app.work import REASONS
 from scotopic.errors import InputError, SettingsError
+from scotopic.evaluation.methods import opencv
 from scotopic.io import read_disparity, read_image, read_pfm
 from scotopic.result import Match, Reason
 from scotopic.settings import make_settings
@@ -228,12 +230,47 @@ def test_without_truth_the_comparison_has_coverage_alone(session: Session) -> No
     assert all(0 <= row.coverage <= 1 for row in rows)
 
 
-def test_a_search_below_0_cannot_be_compared(session: Session) -> None:
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_comparison_is_kept_if_a_calibration_comes_meanwhile_and_not_if_another_result_does(
+    session: Session, best: Outcome, monkeypatch: pytest.MonkeyPatch, is_other: bool
+) -> None:
+    original = opencv.match_sgbm
+
+    def match_slowly(*given: Any) -> Any:
+        assert session.outcome is not None
+        session.outcome = best if is_other else replace(session.outcome, calibration=None)
+        return original(*given)
+
+    monkeypatch.setattr(opencv, "match_sgbm", match_slowly)
+    work.compare(session)
+
+    assert (session.sgbm is None) == is_other  # else its picture could not be drawn
+
+
+def search_from(session: Session, first: int) -> None:
+    """Make the session's result one of a search that began at this disparity."""
     assert session.outcome is not None
     found = session.outcome.match
-    matching = replace(found.settings.matching, min_disparity=-4)
-    below = replace(found, settings=replace(found.settings, matching=matching))
-    session.outcome = replace(session.outcome, match=below)
+    matching = replace(found.settings.matching, min_disparity=first)
+    session.outcome = replace(
+        session.outcome, match=replace(found, settings=replace(found.settings, matching=matching))
+    )
+
+
+def test_the_comparison_searches_the_range_of_the_match(session: Session) -> None:
+    search_from(session, 8)
+
+    work.compare(session)
+
+    assert session.sgbm is not None
+    found = session.sgbm.disparity[np.isfinite(session.sgbm.disparity)]
+    assert found.size > 100
+    assert found.min() >= 8
+    assert found.max() < 32
+
+
+def test_a_search_below_0_cannot_be_compared(session: Session) -> None:
+    search_from(session, -4)
 
     with pytest.raises(SettingsError, match="began at -4 px"):
         work.compare(session)

@@ -335,6 +335,24 @@ def test_a_visitor_who_is_not_heard_of_is_forgotten(sessions: Sessions) -> None:
     assert not lively.closed
 
 
+def test_a_visitor_who_waits_for_a_long_match_is_not_forgotten_and_can_look_at_it(sessions: Sessions) -> None:
+    waiting = sessions.of("waiting")
+    with sessions.listening("waiting"):
+        job = waiting.begin()
+        now[0] = 250.0
+        sessions.of("other")
+        assert not job.cancelled
+        now[0] = 500.0
+        waiting.end(job)
+    now[0] = 590.0
+
+    sessions.of("third")
+    assert not waiting.closed
+    now[0] = 610.0
+    sessions.of("third")
+    assert waiting.closed
+
+
 def test_of_many_results_the_ones_looked_at_last_are_kept(sessions: Sessions, outcome: Outcome) -> None:
     made = []
     for time_, key in enumerate("abc"):

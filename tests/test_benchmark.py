@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,26 @@ def test_scenes_of_further_folders_are_added_if_they_are_there(data: Path, tmp_p
     assert list_scenes(plan, data) == {"folder": list(SCENES)}
     run_benchmark(plan, data, tmp_path / "out")
     assert all(record.error is None for record in records_of(tmp_path / "out").values())
+
+
+def test_two_scenes_of_one_name_are_refused_unless_they_are_one(data: Path) -> None:
+    (data / "more").mkdir()
+    shutil.copytree(data / "mine" / "attic", data / "more" / "attic")
+    part = DatasetPlan("folder", ("mine",), more=("more",))
+    plan = Plan("small", (part,), ("opencv:sgbm",), max_disparity=32)
+
+    assert list_scenes(plan, data) == {"folder": list(SCENES)}  # the copy is the same scene
+    shutil.copy(data / "mine" / "cellar" / "im0.png", data / "more" / "attic" / "im0.png")
+    with pytest.raises(InputError, match=r"'attic'.*mine.*more.*Rename"):
+        list_scenes(plan, data)
+    others = replace(part, scenes=("cellar",))
+    assert list_scenes(replace(plan, datasets=(others,)), data) == {"folder": ["cellar"]}
+
+
+def test_a_half_of_a_data_set_that_is_not_split_is_refused() -> None:
+    """It stood for all scenes."""
+    with pytest.raises(SettingsError, match=r"'folder' of the plan is not split"):
+        DatasetPlan("folder", ("mine",), scenes="checking")
 
 
 def test_where_truth_is_sparse_coverage_is_of_the_points_with_truth(data: Path, tmp_path: Path) -> None:

@@ -284,6 +284,22 @@ def test_a_level_is_the_same_however_it_is_written(data: Path, tmp_path: Path) -
     assert run_again(small_plan("five", photons=(8.0,), read_noise=2.0), data, tmp_path / "out") == "3 of 3 reused"
 
 
+def test_the_report_has_the_windows_and_thresholds_of_the_last_plan_alone(data: Path, tmp_path: Path) -> None:
+    """Some records hold those of an earlier plan too: a mean over these scenes would stand for all."""
+    out = tmp_path / "out"
+    run_benchmark(small_plan("five", windows=(1, 3, 5), thresholds=(0.5, 1)), data, out)
+    truth = read_pfm(data / "mine" / "attic" / "disp0.pfm")
+    write_pfm(data / "mine" / "attic" / "disp0.pfm", truth + 1)
+
+    assert run_again(small_plan("five", thresholds=(1,)), data, out).endswith(CHANGED_FILES)
+
+    results = read_results(out)
+    assert (results.windows, results.thresholds) == ((1, 5), ("1",))
+    for row in (row for table in results.tables for row in table.rows):
+        assert (row.done, row.unanswered) == (3, 0)
+        assert {figure.runs for figure in row.own.values()} == {3}
+
+
 def test_thresholds_that_differ_late_are_told_apart(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,18 @@ def test_window_and_thresholds_are_those_asked_for(maps: dict[str, np.ndarray], 
     assert "bad_1_percent" not in found["scores"][0]
 
 
+def test_thresholds_that_agree_in_six_digits_are_told_apart(tmp_path: Path) -> None:
+    errors = np.array([[0.0, 1.00000004, 2.0, 2.0]])
+    np.save(tmp_path / "prediction.npy", 10 + errors)
+    np.save(tmp_path / "truth.npy", np.full((1, 4), 10.0))
+
+    maps = tmp_path / "prediction.npy", tmp_path / "truth.npy"
+    (found,) = as_json(*maps, "--window", 1, "--thresholds", "1,1.0000001")["scores"]
+
+    assert (found["bad_1_percent"], found["bad_1.0000001_percent"]) == (75, 50)
+    assert (found["total_1_percent_of_truth"], found["total_1.0000001_percent_of_truth"]) == (75, 50)
+
+
 def test_a_confidence_adds_matched_coverage_and_the_ranking(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
     found = as_json(
         *(tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 1),

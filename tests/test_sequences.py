@@ -110,6 +110,26 @@ def test_more_frames_than_there_are_is_an_error(tmp_path: Path, rig: StereoSeque
         record_scene(scene, 2, 2, 0, frames=16)
 
 
+@pytest.mark.parametrize("frames", [2, CLEAN])
+def test_a_method_that_writes_into_what_it_is_given_changes_nothing_for_the_next(
+    tmp_path: Path, rig: StereoSequence, frames: int
+) -> None:
+    write_archives(tmp_path / "rig", rig)
+
+    def record() -> list[np.ndarray]:
+        loaded = open_dataset("sequence", tmp_path).load("rig")  # the frames are kept between two tasks
+        left, right, scene = record_scene(loaded, 2, 2, 0, frames)
+        assert scene.recorded is not None
+        return [left, right, scene.left, scene.right, scene.truth, scene.truth_paper, *scene.recorded[0]]
+
+    before = [array.copy() for array in record()]
+    for array in record():
+        array[:] = 0.25
+
+    for again, first in zip(record(), before, strict=True):
+        np.testing.assert_array_equal(again, first)
+
+
 def test_a_sequence_is_not_scaled(tmp_path: Path, rig: StereoSequence) -> None:
     write_archives(tmp_path / "rig", rig)
 

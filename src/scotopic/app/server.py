@@ -3,11 +3,12 @@
 import logging
 import os
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,12 @@ def serving(
     from 7860 on. Temporary files are kept in ``root``, by default a new private folder, which is removed at the end.
     Raises ScotopicError if Gradio is not installed or the address is taken.
     """
-    with Sessions(limits, root) as sessions, _configured(sessions.uploads):
+    with Sessions(limits, root) as sessions, _configured(sessions.uploads), ExitStack() as stack:
         import_optional("gradio", "app", "the web page")  # reads where to put its files when it is imported
         from scotopic.app.page import build
 
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scotopic-matcher")
+        stack.enter_context(_separate_uploads())
         page = build(sessions, worker)
         page.queue(max_size=256)
         ended = threading.Event()
@@ -128,6 +130,29 @@ def _configured(folder: Path) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+@contextmanager
+def _separate_uploads() -> Iterator[None]:
+    """Give each upload a folder of its own.
+
+    Gradio names it by the file's content. So one file that two visitors drop at a time, or one visitor on both sides,
+    would lie in one place, and whoever reads it first would remove it for the other.
+    """
+    from gradio import route_utils
+
+    shared: Any = route_utils.GradioUploadFile
+
+    class Upload(shared):  # type: ignore[misc]
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.sha.update(secrets.token_bytes(16))
+
+    route_utils.GradioUploadFile = Upload
+    try:
+        yield
+    finally:
+        route_utils.GradioUploadFile = shared
 
 
 def make_routes(sessions: Sessions) -> list[Any]:

@@ -296,7 +296,10 @@ class Sessions:
         """Return the session of a visitor, created at the first call; idle ones are closed on the way."""
         with self._lock:
             now = self._clock()
-            idle = [k for k, s in self._by_key.items() if k != key and now - s.last_seen > self.limits.idle_seconds]
+            for each, session in self._by_key.items():
+                if each == key or (session.is_busy and each in self._listeners):  # somebody waits for a long match
+                    session.last_seen = now
+            idle = [k for k, s in self._by_key.items() if now - s.last_seen > self.limits.idle_seconds]
             closing = [self._by_key.pop(each) for each in idle]
             if key not in self._by_key:
                 self._by_key[key] = Session(self.root / "sessions" / secrets.token_hex(16))
@@ -318,6 +321,8 @@ class Sessions:
                 self._listeners[key] -= 1
                 if self._listeners[key] <= 0:
                     del self._listeners[key]
+                if key in self._by_key:  # what came is there to be looked at
+                    self._by_key[key].last_seen = self._clock()
 
     def is_listening(self, key: str | None) -> bool:
         """Return whether anybody listens to the jobs of this key."""

@@ -390,8 +390,9 @@ def compare(session: Session) -> list[Row]:
         left, right = shown.left_image, shown.right_image
         if shown.fused_left is not None and shown.fused_right is not None:
             left, right = shown.fused_left, shown.fused_right
-        sgbm = match_sgbm(left, right, searched.max_disparity)
-        if session.outcome is outcome:
+        sgbm = match_sgbm(left, right, searched.max_disparity, searched.min_disparity)
+        # A calibration may have come meanwhile, for the same match.
+        if session.outcome is not None and session.outcome.match is outcome.match:
             session.sgbm = sgbm
     ours = f"scotopic, {shown.settings.preset}"
     return [*_rows(ours, shown.disparity, outcome), *_rows("OpenCV SGBM", sgbm.disparity, outcome)]

@@ -17,6 +17,7 @@ from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_answers, read_confidence
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
+from scotopic.evaluation.records import threshold_name
 from scotopic.io import read_image
 from scotopic.io.input_file import read_json
 
@@ -253,10 +254,10 @@ def score_as_dict(scored: Score) -> dict[str, Any]:
         "a50_px": scored.a50,
         "a90_px": scored.a90,
         "a99_px": scored.a99,
-        **{f"bad_{k:g}_percent": share for k, share in scored.bad.items()},
+        **{f"bad_{threshold_name(k)}_percent": share for k, share in scored.bad.items()},
         "invalid_percent_of_truth": scored.invalid,
-        **{f"bad_{k:g}_percent_of_truth": share for k, share in scored.bad_of_truth.items()},
-        **{f"total_{k:g}_percent_of_truth": share for k, share in scored.total.items()},
+        **{f"bad_{threshold_name(k)}_percent_of_truth": share for k, share in scored.bad_of_truth.items()},
+        **{f"total_{threshold_name(k)}_percent_of_truth": share for k, share in scored.total.items()},
     }
     counts = {"window_px": scored.window, "pixels": scored.pixels, "truth_pixels": scored.truth_pixels}
     return {**counts, **{name: _number(value) for name, value in figures.items()}}
@@ -278,11 +279,12 @@ def _curve_as_dict(curve: Curve) -> dict[str, Any]:
         "coverage_percent": 100 * curve.coverage,
         "share_of_scored": curve.share,
         "epe_px": curve.epe,
-        **{f"bad_{k:g}_percent": values for k, values in curve.bad.items()},
+        **{f"bad_{threshold_name(k)}_percent": values for k, values in curve.bad.items()},
         "oracle_epe_px": curve.oracle_epe,
-        **{f"oracle_bad_{k:g}_percent": values for k, values in curve.oracle_bad.items()},
+        **{f"oracle_bad_{threshold_name(k)}_percent": values for k, values in curve.oracle_bad.items()},
     }
-    areas = {"epe_px": curve.epe_area, **{f"bad_{k:g}_percent": area for k, area in curve.bad_area.items()}}
+    bad_areas = {f"bad_{threshold_name(k)}_percent": area for k, area in curve.bad_area.items()}
+    areas = {"epe_px": curve.epe_area, **bad_areas}
     return {
         **{f"aurc_{name}": _number(area.aurc) for name, area in areas.items()},
         **{f"ause_{name}": _number(area.ause) for name, area in areas.items()},
@@ -311,7 +313,7 @@ def _as_text(evaluations: Sequence[_Evaluation], area: str, scored: str) -> list
 
 
 def _error_table(evaluations: Sequence[_Evaluation]) -> Table:
-    bad = [f"Bad-{k:g}" for k in evaluations[0].own.bad]
+    bad = [f"Bad-{threshold_name(k)}" for k in evaluations[0].own.bad]
     table = make_table("pixels", "W", "coverage", "EPE", "RMS", "A50", "A90", "A99", *bad, first="left")
     rows = [("as given", each.own) for each in evaluations]
     shares = evaluations[0].most_confident
@@ -324,7 +326,7 @@ def _error_table(evaluations: Sequence[_Evaluation]) -> Table:
 
 
 def _middlebury_table(scores: Sequence[Score]) -> Table:
-    limits = [f"{k:g}" for k in scores[0].bad]
+    limits = [threshold_name(k) for k in scores[0].bad]
     table = make_table("W", "coverage", "invalid", *(f"bad {k}" for k in limits), *(f"total {k}" for k in limits))
     for each in scores:
         shares = (100 * each.coverage, each.invalid, *each.bad_of_truth.values(), *each.total.values())

@@ -15,7 +15,8 @@ from scotopic.errors import InputError, ScotopicError
 from scotopic.evaluation.cluster import ClusterLostError, open_cluster, run_on_cluster
 from scotopic.evaluation.curves import risk_coverage
 from scotopic.evaluation.datasets import DATASETS, Dataset, open_dataset
-from scotopic.evaluation.inputs import find_inputs, with_inputs
+from scotopic.evaluation.datasets.files import Place
+from scotopic.evaluation.inputs import digest_file, find_inputs, with_inputs
 from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.evaluation.metrics import score
@@ -58,13 +59,28 @@ class Status:
 def open_part(part: DatasetPlan, root: Path) -> Dataset:
     """Open a data set of a plan: the scenes of its folder, and of those further folders that exist.
 
-    Raises :class:`InputError` if it is not there.
+    Raises :class:`InputError` if it is not there, or if two folders hold different scenes of one name.
     """
     first = open_dataset(part.kind, part.locate(root), part.scale)
     others = [open_dataset(part.kind, root / more, part.scale) for more in part.more if (root / more).is_dir()]
-    # By name, the first of each: the same folder may be found under two paths.
-    places = {place.name: place for dataset in (*others[::-1], first) for place in dataset.places}
+    places: dict[str, Place] = {}
+    for place in (place for dataset in (first, *others) for place in dataset.places):
+        kept = places.setdefault(place.name, place)
+        if (not part.scene_names or place.name in part.scene_names) and not _is_same_scene(part.kind, kept, place):
+            raise InputError(
+                f"Two scenes of data set {part.kind!r} have the name {place.name!r}: {str(kept.folder)!r} and "
+                f"{str(place.folder)!r}. Rename one of the folders, so that their results can be told apart."
+            )
     return replace(first, places=tuple(places[name] for name in sorted(places)))
+
+
+def _is_same_scene(kind: str, one: Place, other: Place) -> bool:
+    """Whether two places hold one scene: the same folder, which may be found under two paths, or a copy of it."""
+    if one == other or one.folder.resolve() == other.folder.resolve():
+        return True
+    files = [{path.relative_to(each.folder): path for path in DATASETS[kind].files(each)} for each in (one, other)]
+    both = files[0].keys() & files[1].keys()
+    return bool(both) and all(digest_file(files[0][name]) == digest_file(files[1][name]) for name in both)
 
 
 def list_scenes(plan: Plan, root: Path) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from scotopic.errors import InputError, SettingsError, did_you_mean
 from scotopic.evaluation import toml_files as toml
+from scotopic.evaluation.datasets import DATASETS
 from scotopic.evaluation.protocol import CLEAN
 from scotopic.evaluation.records import Task
 from scotopic.evaluation.split import HALVES, split_scenes
@@ -45,7 +46,7 @@ _PLAN_CHECKS: dict[str, toml.Check] = {
     "matched_to": toml.TEXT,
     "coverages": (
         lambda value: value == () or (toml.list_of(toml.POSITIVE)[0](value) and max(value) <= 100),
-        "a list, each a percentage above 0",
+        "a list, each a percentage above 0 and at most 100",
     ),
 }
 
@@ -65,6 +66,12 @@ class DatasetPlan:
 
     def __post_init__(self) -> None:
         toml.check_values(f"Data set {self.kind!r} of the plan", vars(self), _DATASET_CHECKS)
+        is_half = isinstance(self.scenes, str) and self.kind in DATASETS
+        if is_half and not self.scene_names:  # which would stand for all of them
+            raise SettingsError(
+                f"Data set {self.kind!r} of the plan is not split, so it has no scenes {self.scenes!r}. Name its "
+                "scenes, or leave them out for all."
+            )
 
     @property
     def scene_names(self) -> tuple[str, ...]:

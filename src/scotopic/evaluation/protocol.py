@@ -119,8 +119,11 @@ def _record_sequence(
     recorded = sequence.pairs[:wanted]
     if frames != CLEAN:
         recorded = tuple(_record_frame(sequence, k, photons, read_noise, seed) for k in range(wanted))
-    (left, right), truth = sequence.pairs[wanted - 1], sequence.truth(wanted - 1)
-    scene = replace(scene, left=left, right=right, truth=truth, truth_paper=truth, recorded=recorded)
+    # Copies: the frames are kept for other methods, and one may write into what it is given.
+    recorded = tuple((left.copy(), right.copy()) for left, right in recorded)
+    left, right = (view.copy() for view in sequence.pairs[wanted - 1])
+    truth, truth_paper = (sequence.truth(wanted - 1).copy() for _ in range(2))
+    scene = replace(scene, left=left, right=right, truth=truth, truth_paper=truth_paper, recorded=recorded)
     noise = Noise(0.0) if frames == CLEAN else known_noise(photons, read_noise)
     return *recorded[-1], replace(scene, noise=noise)
 

@@ -61,24 +61,25 @@ def predict_bm(left: Map, right: Map, scene: Scene, max_disparity: int) -> Predi
     return _predict(matcher, views[0], views[1], max_disparity)
 
 
-def match_sgbm(left: Map, right: Map, max_disparity: int) -> Prediction:
+def match_sgbm(left: Map, right: Map, max_disparity: int, min_disparity: int = 0) -> Prediction:
     """Match a pair by OpenCV's semi-global block matching.
 
     Block 5, ``P1 = 8 C b^2`` and ``P2 = 32 C b^2`` for ``C`` channels and block side ``b`` (OpenCV's own advice),
     left-right difference up to 1, uniqueness 10 %, speckles below 100 px of range 2 dropped, five directions.
 
-    The views, ``(H, W, C)`` in [0, 1], are rounded to 8 bits, which is what OpenCV takes. It wants a multiple of 16
-    candidates; answers from `max_disparity` on are dropped. Raises :class:`InputError` if the views are not two images
-    of one size, or have values that are not finite.
+    The views, ``(H, W, C)`` in [0, 1], are rounded to 8 bits, which is what OpenCV takes. Candidates are
+    ``min_disparity <= d < max_disparity``. OpenCV wants a multiple of 16 of them; answers from `max_disparity` on are
+    dropped. Raises :class:`InputError` if the views are not two images of one size, or have values that are not finite.
     """
     import cv2
 
     views = _pair_as_bytes(left, right)
     channels = 1 if views[0].ndim == 2 else views[0].shape[2]
     area = channels * SGBM_BLOCK**2
-    if views[0].shape[1] <= _whole_sixteens(max_disparity):
+    candidates = _whole_sixteens(max_disparity - min_disparity)
+    if views[0].shape[1] <= min_disparity + candidates:
         return predict_nothing(views[0].shape[:2])
-    matcher = cv2.StereoSGBM.create(0, _whole_sixteens(max_disparity), SGBM_BLOCK, P1=8 * area, P2=32 * area)
+    matcher = cv2.StereoSGBM.create(min_disparity, candidates, SGBM_BLOCK, P1=8 * area, P2=32 * area)
     return _predict(matcher, *views, max_disparity)
 
 
@@ -133,8 +134,8 @@ def _set_filters(matcher: Any, on: bool) -> None:
 
 def _compute(matcher: Any, left: Bytes, right: Bytes, max_disparity: int) -> Map:
     disparity = matcher.compute(left, right).astype(np.float32) / _FIXED_POINT
-    # Below 0 is OpenCV's mark for none; at and beyond the range are candidates that only OpenCV asked for.
-    disparity[(disparity < 0) | (disparity >= max_disparity)] = np.nan
+    # Below the range is OpenCV's mark for none; at and beyond it are candidates that only OpenCV asked for.
+    disparity[(disparity < matcher.getMinDisparity()) | (disparity >= max_disparity)] = np.nan
     return np.asarray(disparity, np.float32)
 
 

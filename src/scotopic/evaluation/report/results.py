@@ -1,15 +1,19 @@
 """The records of a folder, sorted and summarized."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from scotopic.errors import InputError
 from scotopic.evaluation.protocol import CLEAN
-from scotopic.evaluation.records import Record, Task
+from scotopic.evaluation.records import Record, Task, threshold_name
 from scotopic.evaluation.report.summary import Group, Run, Table, tabulate
+from scotopic.evaluation.toml_files import is_number
 from scotopic.io.input_file import read_json
+
+T = TypeVar("T")
 
 _DEFAULT_REFERENCE = "scotopic:paper"
 _HEADLINE = 19  # the paper's window
@@ -23,8 +27,8 @@ class Results:
     plan: dict[str, Any]  #: what ``plan.json`` says, empty where there is none
     groups: tuple[Group, ...]  #: data sets in the plan's order, noise levels rising
     methods: tuple[str, ...]  #: rows of every table, in the plan's order, then by name
-    windows: tuple[int, ...]  #: those that were scored, rising
-    thresholds: tuple[str, ...]  #: the K of Bad-K as they are written in records, rising
+    windows: tuple[int, ...]  #: those that were scored and that the plan, if there is one, asks for, rising
+    thresholds: tuple[str, ...]  #: likewise the K of Bad-K, as they are written in records
     reference: str | None  #: the method whose coverage the others are matched to; ``None`` where it has no record
     tables: tuple[Table, ...]  #: one for each group and window, in this order
     remarks: tuple[str, ...]  #: what was left out or could not be read, in sentences
@@ -87,11 +91,18 @@ def read_results(folder: Path) -> Results:
         instead = "They are not matched." if reference is None else f"They are matched to {reference} instead."
         remarks.append(f"{wanted[0]}, whose coverage the others were to be matched to, has no result. {instead}")
     groups = _groups(records, planned or [], [str(d.get("kind")) for d in plan.get("datasets") or []])
-    windows = tuple(sorted({int(window) for record in records for window in record.scores})) or (_HEADLINE,)
+    scored = {int(window) for record in records for window in record.scores}
+    windows = tuple(sorted(_asked(scored, plan.get("windows")))) or (_HEADLINE,)
     known = {k for record in records for scores in record.scores.values() for k in scores["bad"]}
-    thresholds = tuple(sorted(known, key=float)) or ("1", "3", "5")
+    limits = None if plan.get("thresholds") is None else map(threshold_name, filter(is_number, plan["thresholds"]))
+    thresholds = tuple(sorted(_asked(known, limits), key=float)) or ("1", "3", "5")
     tables = tuple(tabulate(group, w, methods, thresholds, reference) for group in groups for w in windows)
     return Results(plan, groups, methods, windows, thresholds, reference, tables, tuple(remarks))
+
+
+def _asked(found: set[T], wanted: Iterable[T] | None) -> set[T]:
+    """Return what a plan asks for: records that are reused may hold more, and others of the same table not."""
+    return found if wanted is None else found & set(wanted) or found
 
 
 def _read_plan(path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -108,7 +119,9 @@ def _is_plan(values: object) -> bool:
     """Whether the entries that the report uses are what a benchmark writes; there may be others."""
     if not isinstance(values, dict):
         return False
-    kinds: dict[str, Any] = {"methods": str, "datasets": dict, "coverages": (int, float)}
+    kinds: dict[str, Any] = {
+        "methods": str, "datasets": dict, "coverages": (int, float), "windows": int, "thresholds": (int, float),
+    }  # fmt: skip
     lists = [(values.get(name), kind) for name, kind in kinds.items() if values.get(name) is not None]
     return all(isinstance(found, list) and all(isinstance(each, kind) for each in found) for found, kind in lists)
 

@@ -153,7 +153,8 @@ def tabulate(
     reports for this data set, noise and window.
     """
     errors = ("epe", *(f"bad-{k}" for k in thresholds))
-    rows = mark_best([_row(group, method, window, reference) for method in methods], errors, len(group.runs))
+    rows = [_without_other_errors(_row(group, method, window, reference), errors) for method in methods]
+    rows = mark_best(rows, errors, len(group.runs))
     return Table(group, window, reference, errors, (*rows, *reported_rows(group, window)))
 
 
@@ -189,11 +190,12 @@ def matched_figures(record: Record, window: int, reference: Record | None) -> di
     """Return ``epe``, ``bad-K`` and ``coverage_percent`` of a record at the coverage of the reference's.
 
     They are read off the method's risk-coverage curve; the dictionary is empty where the curve does not reach so far,
-    or there is nothing to match. The reference itself has its own figures, not those of a curve with few points.
+    or there is nothing to match, since the reference has no answer. The reference itself has its own figures, not those
+    of a curve with few points.
     """
-    if reference is None:
+    own = {} if reference is None else own_figures(reference, window)
+    if not own.get("coverage_percent"):
         return {}
-    own = own_figures(reference, window)
     if record is reference:
         kept = ("epe", "coverage_percent")
         found = beside_errors(own)
@@ -235,10 +237,14 @@ def figures_at(record: Record, window: int, coverage: float | None) -> dict[str,
 def figures_at_coverage(group: Group, method: str, window: int, coverage: float) -> dict[str, Figure]:
     """Return the mean errors of a method's most certain pixels at a coverage in percent.
 
-    There are none where one of its runs does not answer so much: a mean over fewer scenes than others have would
-    compare the scenes.
+    There are none where the method does not answer so much in one of the runs, failed or was not run: a mean over fewer
+    scenes than others have would compare the scenes. Runs in which no method has an error, such as those of a scene
+    without truth, do not count; the figures say how many are left.
     """
-    found = {run: figures_at(record, window, coverage) for run, record in group.scored(method).items()}
+    scored = {name: group.scored(name) for name in group.records}
+    runs = {run for records in scored.values() for run, record in records.items() if curve_lines(record, window)["epe"]}
+    mine = scored.get(method, {})
+    found = {run: figures_at(mine[run], window, coverage) if run in mine else {} for run in runs}
     return _averages(found) if found and all(found.values()) else {}
 
 
@@ -348,6 +354,15 @@ def _row(group: Group, method: str, window: int, reference: str | None) -> Row:
         unanswered=sum(figures.get("epe") is None and not is_unscored(figures) for figures in own.values()),
         unscored=sum(map(is_unscored, own.values())),
     )
+
+
+def _without_other_errors(row: Row, errors: Sequence[str]) -> Row:
+    """Return a row without the Bad-K that only some of its records hold, of an earlier plan."""
+    own, matched = (
+        {name: figure for name, figure in figures.items() if name in errors or not name.startswith("bad-")}
+        for figures in (row.own, row.matched)
+    )
+    return replace(row, own=own, matched=matched)
 
 
 def _averages(by_run: Mapping[Run, Mapping[str, float | None]]) -> dict[str, Figure]:

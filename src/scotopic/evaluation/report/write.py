@@ -93,7 +93,7 @@ def as_json(results: Results) -> str:
                 "method": method,
                 "window": window,
                 "coverage_percent": coverage,
-                "runs": len(group.runs),
+                "runs": found["epe"].runs,
                 **{name: figure.mean for name, figure in found.items() if name != "coverage_percent"},
             }
             for group in results.groups
