@@ -29,7 +29,7 @@ from scotopic.stages.census import (
 from scotopic.stages.consistency import fill_occlusions, find_hidden
 from scotopic.stages.evidence_volume import reference_blur
 from scotopic.stages.noise import estimate_noise
-from scotopic.stages.resolution import Sizes, SnrEstimate, choose_sizes, estimate_snr
+from scotopic.stages.resolution import Sizes, SnrEstimate, adapt_to_fine, choose_sizes, estimate_snr
 from scotopic.stages.sgm import edge_penalties, uniform_penalties
 
 random = np.random.default_rng
@@ -336,6 +336,40 @@ class TestLight:
 
         assert light.has_detail
         assert light.has_clear_pixels
+
+    @pytest.mark.parametrize(("strength", "is_clear"), [(0.005, True), (0.05, False)])
+    def test_noise_of_demosaicing_that_is_as_strong_as_edges_leaves_no_clear_pixels(
+        self, there: Calls, strength: float, is_clear: bool
+    ) -> None:
+        texture = there.blur(random(6).normal(0.5, 0.5, (240, 320, 1)).astype(np.float32), 1.0)
+        texture[20:90, 30:100] = 0.5
+        grains = [there.blur(each, 1.5) for each in random(7).normal(0, 1, (2, 240, 320, 1)).astype(np.float32)]
+        views = [texture + strength * each / each.std() for each in grains]
+
+        # A tenth is what differences of neighbors make of it.
+        light = there.run(estimate_snr, views, strength**2 / 10, self.SETTINGS)
+
+        assert light.band_snr > self.SETTINGS.resolution.full_size_snr
+        assert light.has_clear_pixels == is_clear
+
+    def test_a_change_of_disparity_costs_more_where_noise_of_denoised_images_is_correlated(self) -> None:
+        p1, times = self.SETTINGS.matching.p1, self.SETTINGS.fine.correlated_p1
+
+        found = {
+            (is_clear, is_correlated): adapt_to_fine(
+                self.SETTINGS, SnrEstimate(2.0, 1.0, True, is_clear, is_correlated)
+            ).matching.p1
+            for is_clear in (True, False)
+            for is_correlated in (True, False)
+        }
+
+        assert times > 1
+        assert found == {
+            (True, True): p1,
+            (True, False): p1,
+            (False, False): p1,
+            (False, True): round(times * p1),
+        }
 
     def test_more_light_never_lowers_the_estimate_where_no_part_is_without_texture(self, there: Calls) -> None:
         texture = there.blur(random(4).normal(0, 1, (96, 160, 1)).astype(np.float32), 3.0)

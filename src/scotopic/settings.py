@@ -246,6 +246,9 @@ class FineSettings(Part):
     # 7 is enough for groups of 64, the most that DenoisingSettings allows.
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
     coarse_decay: float = setting(20.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
+    correlated_p1: float = setting(
+        2.0, "how many times P1 is larger where the noise of images to be denoised is correlated between pixels", low=0
+    )
     fine_p2: int = setting(1600, "P2 where there is fine evidence, in place of p2", low=1, high=1_000_000)
     edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
     edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)
@@ -296,6 +299,7 @@ class SurfaceSettings(Part):
     plane_tau: float = setting(1.5, "largest jump of disparity within a local plane")
     plane_ridge: float = setting(60.0, "regularization of its slopes")
     plane_rounds: int = setting(2, "how often planes are fitted, each time to the result of the last", low=0)
+    subpixel_reach: float = setting(2.0, "reach of the refinement between candidates; 0 leaves it out", low=0)
 
     @property
     def wide(self) -> PlaneSettings:

@@ -48,7 +48,7 @@ from scotopic.stages.resolution import (
     shrink_maps,
     shrink_pair,
 )
-from scotopic.stages.sgm import edge_penalties, solve_along, solve_pixels, uniform_penalties
+from scotopic.stages.sgm import edge_penalties, refine_between, solve_along, solve_pixels, uniform_penalties
 from scotopic.stages.surfaces import SPACING, fit_planes
 from scotopic.stages.votes import add_votes
 
@@ -101,6 +101,7 @@ def match_evidence(
 
     with clock.stage(MATCHING[0]):
         left, margin = solve_pixels(backend, volume, small, evidence.penalties[0], is_left=True)
+        margin = margin * evidence.margin_share
     with clock.stage(MATCHING[1]):
         right, _ = solve_pixels(backend, volume, small, evidence.penalties[1], is_left=False)
 
@@ -147,7 +148,7 @@ def match_evidence(
 class Evidence(Generic[Array]):
     """A volume to be solved, and how: ``P2`` of each pixel of both views, the settings, and the working size.
 
-    ``views`` are the images that it was drawn from, as clear as they got.
+    ``views`` are the images that it was drawn from, as clear as they got. Margins count ``margin_share`` times.
     """
 
     volume: Array
@@ -155,6 +156,7 @@ class Evidence(Generic[Array]):
     penalties: tuple[Array, Array]
     settings: EvidenceMatchingSettings
     factor: int
+    margin_share: float = 1.0
 
 
 def gather_evidence(
@@ -194,6 +196,8 @@ def gather_coarse(
     if not snr.has_clear_pixels:
         pair = denoise_color_maps(backend, pair, settings.denoising, settings.channels)
     settings = relax_for_snr(settings, measure_snr(backend, pair, settings))
+    if color_weight < 1:  # in so little light the costs say nothing between the candidates
+        settings = replace(settings, surfaces=replace(settings.surfaces, subpixel_reach=0.0))
     disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
     # Before the volume is begun, which a GPU then works on without another wait for the host.
     light = compare_light(backend, *views, disparities, factor) if color_weight > 0 else None
@@ -215,7 +219,7 @@ def gather_fine(
     report: Share,
 ) -> Evidence[Array]:
     """Return the evidence of single pixels: of clear images their census, else census and colors, denoised."""
-    pair, settings = shrink_pair(backend, pair, adapt_to_fine(settings), factor)
+    pair, settings = shrink_pair(backend, pair, adapt_to_fine(settings, snr), factor)
     fine, disparities = settings.fine, settings.matching.disparities
     views = pair.left, pair.right
     if not snr.has_clear_pixels:
@@ -234,7 +238,8 @@ def gather_fine(
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2
     penalties = tuple(edge_penalties(backend, view, p1, p2, contrast) for view in views)
-    return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor)
+    share = 1 / fine.correlated_p1 if snr.has_correlated_noise and not snr.has_clear_pixels else 1.0
+    return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor, share)
 
 
 def solve_with_votes(
@@ -284,7 +289,12 @@ def follow_surfaces(
         left = solve_along(backend, volume, settings, fit_wide_planes(backend, left, weights, settings, factor))
     threshold = settings.matching.left_right_threshold
     is_consistent, hidden = difference <= threshold, find_hidden(backend, left, right, threshold)
-    merged = fill_occlusions(backend, merge_views(backend, left, right), is_consistent)
+    merged = merge_views(backend, left, right)
+    if settings.surfaces.subpixel_reach > 0:
+        first, reach = settings.matching.min_disparity, settings.surfaces.subpixel_reach
+        refined = refine_between(backend, volume, merged, first, reach)
+        merged = backend.xp.where(is_consistent, refined, merged)
+    merged = fill_occlusions(backend, merged, is_consistent)
     merged = fit_planes(backend, merged, weights * is_consistent, settings.surfaces.local)
     return [merged, difference, hidden, score]
 

@@ -10,7 +10,7 @@ is not far below the contrast that the census asks for, images are denoised firs
 
 Both take what the quietest parts of the image show for noise if it is correlated between pixels. A small or a textured
 picture may have no part without texture, and the more light there is, the more its texture exceeds the noise. It is
-told from noise by size (:func:`is_noise_correlated`): white noise stays white when pixels are averaged, and noise that
+told from noise by size (:func:`measure_correlation`): white noise stays white when pixels are averaged, and noise that
 is correlated between neighbors shows at full size already, but texture has most of its energy in larger structure.
 
 Windows, penalties and the reach of the score are made for images in which a pixel alone says nothing; above a ratio
@@ -43,6 +43,9 @@ _MOST_GROWTH = 5.0
 # Ratio of the finest band up to which texture is not taken for noise. Coarse evidence has faded to 2 % there, and how
 # far it fades beyond was tuned on clean pictures, with their quietest parts as noise.
 _CLEAR = 10.0
+# How many times the contrast of the census correlated noise may be, texture included. Pictures taken in good light have
+# up to 1.0 times that, the same scenes through a color mosaic at 100 photons 2.3 times and more (tuning half).
+_MOST_CORRELATED = 1.5
 
 
 class Sizes(NamedTuple):
@@ -69,26 +72,33 @@ def estimate_snr(
     left, right = images
     pair, quietest = Pair(left, right, left, right, variance), adapt_to_quietest(settings)
     half, small = shrink_pair(backend, pair, settings, max(2, _smallest_size(left.shape[:2], settings)))
-    excess = measure_excess(backend, half, quietest)
-    is_correlated = is_noise_correlated(backend, pair, excess, quietest)
+    half_excess = measure_excess(backend, half, quietest)
+    excess = measure_correlation(backend, pair, half_excess, quietest)
+    is_correlated = excess > 1
     if is_correlated:
-        half = replace(half, variance=half.variance * excess)
+        half = replace(half, variance=half.variance * half_excess)
     snr = measure_snr(backend, half, small)
     band_snr = measure_band_snr(backend, left, variance, settings, is_correlated)
     # A scene of high contrast may have a high ratio and yet so much noise that it would set the scale of the census.
-    is_quiet = settings.fine.census_noise * variance**0.5 <= settings.fine.census_contrast
+    # Part of the excess over white noise may be texture, which the quietest places have too.
+    limit = settings.fine.census_contrast * (_MOST_CORRELATED if is_correlated else 1.0)
+    is_quiet = settings.fine.census_noise * (variance * excess) ** 0.5 <= limit
     has_clear_pixels = is_quiet and band_snr > settings.resolution.full_size_snr
     return SnrEstimate(snr, band_snr, snr > settings.fine.fine_snr, has_clear_pixels, is_correlated)
 
 
-def is_noise_correlated(
+def measure_correlation(
     backend: Backend[Array], pair: Pair[Array], half_excess: float, settings: EvidenceMatchingSettings
-) -> bool:
-    """Return whether the noise of a pair is correlated between pixels; ``half_excess`` is its excess at half size."""
+) -> float:
+    """Return how much the noise of a pair exceeds white noise if it is correlated between pixels, and 1 if it is not.
+
+    ``half_excess`` is that at half size.
+    """
     if half_excess <= settings.noise.correlated_factor:
-        return False
+        return 1.0
     excess = measure_excess(backend, pair, settings)
-    return excess > settings.noise.correlated_factor and half_excess < _MOST_GROWTH * excess
+    is_correlated = excess > settings.noise.correlated_factor and half_excess < _MOST_GROWTH * excess
+    return excess if is_correlated else 1.0
 
 
 def choose_sizes(shape: tuple[int, ...], snr: SnrEstimate, settings: EvidenceMatchingSettings) -> Sizes:
@@ -165,14 +175,21 @@ def adapt_to_quietest(settings: EvidenceMatchingSettings) -> EvidenceMatchingSet
     return replace(settings, noise=quietest)
 
 
-def adapt_to_fine(settings: EvidenceMatchingSettings) -> EvidenceMatchingSettings:
-    """Return the settings with the reach of the score, jumps within planes and ``P2`` that suit fine evidence."""
-    fine = settings.fine
+def adapt_to_fine(settings: EvidenceMatchingSettings, snr: SnrEstimate) -> EvidenceMatchingSettings:
+    """Return the settings with the reach of the score, planes and penalties that suit fine evidence.
+
+    Where noise is correlated between pixels, neighbors that agree say less, so a change of disparity costs more. The
+    refinement between candidates is for the images themselves: in denoised ones it would follow the noise that is left.
+    """
+    fine, surfaces, p1 = settings.fine, settings.surfaces, settings.matching.p1
+    if not snr.has_clear_pixels:
+        surfaces = replace(surfaces, subpixel_reach=0.0)
+        p1 = round(p1 * fine.correlated_p1) if snr.has_correlated_noise else p1
     return replace(
         settings,
         score=replace(settings.score, confidence_reach=fine.fine_reach),
-        surfaces=replace(settings.surfaces, plane_tau=fine.fine_tau),
-        matching=replace(settings.matching, p2=fine.fine_p2),
+        surfaces=replace(surfaces, plane_tau=fine.fine_tau),
+        matching=replace(settings.matching, p1=p1, p2=fine.fine_p2),
     )
 
 

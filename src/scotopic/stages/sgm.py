@@ -20,7 +20,15 @@ time along surfaces: with wide planes laid through the first answer, candidate `
 its own surface, ``round(surface(x)) + k``, and following the surface costs nothing (after Scharstein, Taniai and Sinha,
 "Semi-global stereo matching with surface orientation priors", 2017). Only the disparity is taken from there: a margin
 among candidates that follow the first answer would confirm itself.
+
+**Between the candidates.** The minimum of a parabola through sums of path costs is drawn to whole candidates: both
+neighbors pay ``P1``, and census and colors rise like ``|x|``, not like ``x^2``. So where single pixels show enough, the
+costs themselves refine the disparity: their minimum lies halfway between the flanks
+(:func:`scotopic.subpixel.flank_offset`). As the costs of one pixel are noisy, and its neighbors rarely lie elsewhere,
+offsets are averaged over the pixels around, each weighted by the slope of its flanks.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +37,12 @@ from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
 from scotopic.constants import DIRECTIONS, MAX_COST
 from scotopic.settings import EvidenceMatchingSettings, PatchMatchingSettings
+from scotopic.stages.evidence_volume import reference_blur
 from scotopic.stages.junctions.fit import Junctions
+from scotopic.subpixel import flank_offset
+
+FLAT = 0.02  #: slope, in units of the costs' spread, below which flanks say nothing
+LARGEST_CHANGE = 0.75  #: candidates; what would change by more has its minimum elsewhere
 
 
 def jump_penalties(backend: Backend[Array], junctions: Junctions[Array], settings: PatchMatchingSettings) -> Array:
@@ -107,6 +120,48 @@ def solve_along(
     totals = backend.aggregate(costs, penalties, settings.matching.p1)
     best, _ = backend.select(totals)
     return xp.clip(start + backend.subpixel(totals, best, 0), min=first, max=first + candidates - 1)
+
+
+def refine_between(backend: Backend[Array], volume: Array, disparity: Array, first: int, reach: float) -> Array:
+    """Return the left view's disparity, refined by the costs at the candidates around it.
+
+    Parameters
+    ----------
+    volume
+        ``(D, H, W)`` costs of the left view.
+    disparity
+        ``(H, W)``, to about one candidate.
+    first
+        The disparity of the first candidate.
+    reach
+        Of the Gaussian in which offsets are averaged, in pixels.
+    """
+    xp, last = backend.xp, volume.shape[0] - 1
+    if last < 4:
+        return disparity
+    nearest = xp.clip(xp.floor(disparity - first + 0.5), min=2, max=last - 2)
+    index = xp.astype(nearest, xp.int64)[None]
+    slope, offset = flank_offset([xp.take_along_axis(volume, index + k, axis=0)[0] for k in range(-2, 3)], xp)
+    # Counted from the present disparity, which may be another candidate's in the pixels around.
+    offset = backend.blur(offset + slope * (nearest + first - disparity), reach)
+    change = offset / (backend.blur(slope, reach) + FLAT)
+    refined: Array = disparity + xp.clip(change, min=-LARGEST_CHANGE, max=LARGEST_CHANGE)
+    return refined
+
+
+def reference_refined(
+    volume: NDArray[np.float64], disparity: NDArray[np.float64], first: int, reach: float
+) -> NDArray[np.float64]:
+    """Return the refined disparity straight from the definition."""
+    offsets, slopes = np.zeros(disparity.shape), np.zeros(disparity.shape)
+    for i, j in np.ndindex(*disparity.shape):
+        nearest = min(max(math.floor(disparity[i, j] - first + 0.5), 2), len(volume) - 3)
+        far_below, below, _, above, far_above = volume[nearest - 2 : nearest + 3, i, j]
+        flank = far_above - above if below > above else far_below - below
+        slopes[i, j] = 2 * max(flank, abs(below - above))
+        offsets[i, j] = below - above + slopes[i, j] * (nearest + first - disparity[i, j])
+    change = reference_blur(offsets, reach) / (reference_blur(slopes, reach) + FLAT)
+    return disparity + np.clip(change, -LARGEST_CHANGE, LARGEST_CHANGE)
 
 
 def reference_aggregate(costs: NDArray[np.int16], penalties: NDArray[np.int32], p1: int) -> NDArray[np.int64]:
