@@ -371,6 +371,11 @@ class TestLight:
             (False, True): round(times * p1),
         }
 
+    def test_a_penalty_stays_below_what_path_costs_can_hold(self) -> None:
+        noisy = SnrEstimate(2.0, 1.0, True, False, has_correlated_noise=True)
+
+        assert adapt_to_fine(best(p1=900_000, max_disparity=16), noisy).matching.p1 == 1_000_000
+
     def test_more_light_never_lowers_the_estimate_where_no_part_is_without_texture(self, there: Calls) -> None:
         texture = there.blur(random(4).normal(0, 1, (96, 160, 1)).astype(np.float32), 3.0)
         scene = 0.5 + 0.15 * texture / texture.std()

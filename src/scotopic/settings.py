@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, Self
 
 from scotopic.errors import PARAMETERS, SettingsError, did_you_mean, nearest_names
 
+LARGEST_PENALTY = 1_000_000  #: ``P1`` and ``P2``: path costs are 32-bit integers
+
 
 def setting(
     default: Any, meaning: str, low: float | None = None, high: float = math.inf, *, public: bool = False
@@ -88,8 +90,8 @@ class MatchingSettings(Part):
     max_disparity: int | None = setting(
         None, "the search ends below this, px; 128, or the image's width if that is less", low=-math.inf, public=True
     )
-    p1: int = setting(20, "P1, penalty for a change of disparity by one candidate", low=0, high=1_000_000, public=True)
-    p2: int = setting(200, "P2, penalty for a larger change", low=0, high=1_000_000, public=True)
+    p1: int = setting(20, "P1, penalty for a change of disparity by one candidate", 0, LARGEST_PENALTY, public=True)
+    p2: int = setting(200, "P2, penalty for a larger change", 0, LARGEST_PENALTY, public=True)
     left_right_threshold: float = setting(
         1.0, "the views agree where their disparities differ by less than this, px", low=0, public=True
     )
@@ -127,7 +129,9 @@ class PatchMatchingSettings(MatchingSettings):
 
     reconstruction_weight: float = setting(2.0, "lr, weight of reconstruction against reconstruction", low=0)
     symmetric: bool = setting(True, "false keeps the first cost term only (the paper's non-symmetric ablation)")
-    p2_min: int = setting(50, "P2 = max(p2 exp(-p2_decay S), p2_min), S the strongest boundary", low=0, high=1_000_000)
+    p2_min: int = setting(
+        50, "P2 = max(p2 exp(-p2_decay S), p2_min), S the strongest boundary", low=0, high=LARGEST_PENALTY
+    )
     p2_decay: float = setting(2.0, "how fast P2 falls with the strongest boundary in a patch", low=0)
     adaptive_p2: bool = setting(True, "false uses p2 everywhere (the paper's fixed-P2 ablation)")
     volume_range: int = setting(1024, "costs are scaled to 0 .. volume_range and floored", low=1, high=32767)
@@ -247,9 +251,12 @@ class FineSettings(Part):
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
     coarse_decay: float = setting(20.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
     correlated_p1: float = setting(
-        2.0, "how many times P1 is larger where the noise of images to be denoised is correlated between pixels", low=0
+        2.0,
+        "how many times P1 is larger for denoised images whose noise is correlated between pixels",
+        low=0.01,
+        high=100,
     )
-    fine_p2: int = setting(1600, "P2 where there is fine evidence, in place of p2", low=1, high=1_000_000)
+    fine_p2: int = setting(1600, "P2 where there is fine evidence, in place of p2", low=1, high=LARGEST_PENALTY)
     edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
     edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)
     fine_reach: float = setting(1.5, "reach of the score's geometric mean")

@@ -238,7 +238,7 @@ def gather_fine(
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2
     penalties = tuple(edge_penalties(backend, view, p1, p2, contrast) for view in views)
-    share = 1 / fine.correlated_p1 if snr.has_correlated_noise and not snr.has_clear_pixels else 1.0
+    share = 1 / fine.correlated_p1 if snr.leaves_correlated_noise else 1.0  # a margin holds that much more of P1
     return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor, share)
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
-from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
+from scotopic.settings import LARGEST_PENALTY, EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.channels import (
     Pair,
     band,
@@ -63,6 +63,11 @@ class SnrEstimate(NamedTuple):
     has_detail: bool  #: enough for fine evidence
     has_clear_pixels: bool  #: enough to do without denoising
     has_correlated_noise: bool = False  #: between pixels, by demosaicing or compression
+
+    @property
+    def leaves_correlated_noise(self) -> bool:
+        """Whether images are denoised, and what is left of their noise is correlated between pixels."""
+        return self.has_correlated_noise and not self.has_clear_pixels
 
 
 def estimate_snr(
@@ -184,7 +189,8 @@ def adapt_to_fine(settings: EvidenceMatchingSettings, snr: SnrEstimate) -> Evide
     fine, surfaces, p1 = settings.fine, settings.surfaces, settings.matching.p1
     if not snr.has_clear_pixels:
         surfaces = replace(surfaces, subpixel_reach=0.0)
-        p1 = round(p1 * fine.correlated_p1) if snr.has_correlated_noise else p1
+    if snr.leaves_correlated_noise:
+        p1 = min(round(p1 * fine.correlated_p1), LARGEST_PENALTY)
     return replace(
         settings,
         score=replace(settings.score, confidence_reach=fine.fine_reach),
