@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import CPU, DEVICES, on_devices, sized
-from kernel_calls import Calls, fetch, on
+from kernel_calls import Calls, on
 from rooms import room
 
 import scotopic
@@ -19,7 +19,6 @@ from scotopic.result import Match, Reason
 from scotopic.settings import EvidenceMatchingSettings, FineSettings, make_settings
 from scotopic.stages.census import (
     STEPS,
-    add_coarse_volume,
     build_fine_volume,
     census,
     census_offsets,
@@ -29,7 +28,7 @@ from scotopic.stages.census import (
 from scotopic.stages.consistency import fill_occlusions, find_hidden
 from scotopic.stages.evidence_volume import reference_blur
 from scotopic.stages.noise import estimate_noise
-from scotopic.stages.resolution import Sizes, SnrEstimate, adapt_to_fine, choose_sizes, estimate_snr
+from scotopic.stages.resolution import SnrEstimate, adapt_to_fine, choose_size, estimate_snr
 from scotopic.stages.sgm import edge_penalties, uniform_penalties
 
 random = np.random.default_rng
@@ -163,44 +162,6 @@ class TestCensus:
         volume = on(device).run(build_fine_volume, [left, 0.4 * right + 0.3], 0.02, range(-4, 6), FineSettings())
 
         assert (volume.argmin(axis=0)[:, 8:-8] - 4 == shift).mean() > 0.95
-
-
-class TestCoarseVolume:
-    def reference(self, coarse: np.ndarray, first: int, disparities: range, factor: int, shape: Any) -> np.ndarray:
-        """Linear between the cells along all three axes, the outermost repeated; in units of the spread."""
-        values = coarse.astype(np.float64) / coarse.astype(np.float64).std(axis=0).mean()
-        centers = [(np.arange(length) + 0.5) / factor - 0.5 for length in shape]
-        for axis, place in enumerate([np.array(disparities) / factor - first, *centers]):
-            last = values.shape[axis] - 1
-            place = np.clip(place, 0, last)
-            below = np.floor(place).astype(int)
-            share = (place - below).reshape([-1 if k == axis else 1 for k in range(3)])
-            above = np.minimum(below + 1, last)
-            values = (1 - share) * values.take(below, axis) + share * values.take(above, axis)
-        return values
-
-    @pytest.mark.parametrize("factor", [2, 4])
-    @pytest.mark.parametrize("disparities", [range(9), range(-7, 4), range(3, 20)])
-    @pytest.mark.parametrize("shape", [(8, 12), (7, 9)])
-    def test_it_is_added_linearly_between_its_cells(
-        self, there: Calls, factor: int, disparities: range, shape: tuple[int, int]
-    ) -> None:
-        small = range(disparities[0] // factor, disparities[-1] // factor + 1)
-        coarse = random(0).normal(3, 2, (len(small), *(-(-length // factor) for length in shape))).astype(np.float32)
-        fine = random(1).normal(0, 1, (len(disparities), *shape)).astype(np.float32)
-        volume = there.place(fine.copy())
-
-        there.run(add_coarse_volume, volume, disparities, coarse, small, factor, 0.3)
-
-        expected = fine + 0.3 * self.reference(coarse, small[0], disparities, factor, shape)
-        np.testing.assert_allclose(fetch(volume), expected, atol=1e-5)
-
-    def test_a_single_coarse_candidate_is_the_same_for_all(self, there: Calls) -> None:
-        coarse, volume = np.full((1, 2, 3), 0.5, np.float32), there.place(np.zeros((2, 4, 6), np.float32))
-
-        there.run(add_coarse_volume, volume, range(2), coarse, range(1), 2, 0.2)
-
-        np.testing.assert_allclose(fetch(volume), 0.2 * 0.5, rtol=1e-6)  # without any spread the unit is 1
 
 
 class TestPenalties:
@@ -393,14 +354,14 @@ class TestLight:
         assert not found[0].has_detail
         assert found[-1].has_clear_pixels
 
-    def test_sizes_are_half_in_the_dark_full_and_half_in_good_light_and_smaller_for_large_images(self) -> None:
+    def test_the_size_is_half_in_the_dark_full_in_good_light_and_smaller_for_large_images(self) -> None:
         dark, light = SnrEstimate(0.1, 0.0, False, False), SnrEstimate(9.0, 9.0, True, True)
         shape, cells = (64, 96), 64 * 96 * 16
 
         for factor in (1, 2, 4, 8):
             settings = best(max_disparity=16, max_cells=cells // factor**3)
-            assert choose_sizes(shape, light, settings) == Sizes(2 * factor, factor)
-            assert choose_sizes(shape, dark, settings) == Sizes(max(factor, 2), None)
+            assert choose_size(shape, light, settings) == factor
+            assert choose_size(shape, dark, settings) == max(factor, 2)
 
 
 # The whole match

@@ -15,7 +15,7 @@ from scotopic.backends import cpu_backend
 from scotopic.io import as_image, read_disparity
 from scotopic.settings import EvidenceMatchingSettings, make_settings
 from scotopic.stages.noise import drop_equal_channels, estimate_noise
-from scotopic.stages.resolution import SnrEstimate, choose_sizes, estimate_snr
+from scotopic.stages.resolution import SnrEstimate, choose_size, estimate_snr
 
 LIGHT = (1, 2, 5, 10, 20, 30, 50, 100)  # photons at white
 CROPS = ((0, 330), (75, 110), (150, 220))  # row and column of the corner; 300 x 200 px each
@@ -58,8 +58,8 @@ def test_the_estimate_rises_with_light_and_the_working_size_never_flips_back(
         assert other.image_snr >= 0.95 * one.image_snr - 0.02  # the seed's share
         assert other.band_snr >= 0.95 * one.band_snr - 0.02
     # Fewer pixels that become one: a finer answer.
-    sizes = [choose_sizes(left.shape[:2], each, settings) for each in found]
-    assert [size.fine is not None for size in sizes] == sorted(size.fine is not None for size in sizes)
+    sizes = [choose_size(left.shape[:2], each, settings) for each in found]
+    assert sizes == sorted(sizes, reverse=True)
     assert [each.has_clear_pixels for each in found] == sorted(each.has_clear_pixels for each in found)
 
 

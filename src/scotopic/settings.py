@@ -249,7 +249,6 @@ class FineSettings(Part):
     fine_window: float = setting(1.0, "window of the fine costs")
     # 7 is enough for groups of 64, the most that DenoisingSettings allows.
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
-    coarse_decay: float = setting(20.0, "how fast the coarse evidence fades with the signal-to-noise ratio", low=0)
     correlated_p1: float = setting(
         2.0,
         "how many times P1 is larger for denoised images whose noise is correlated between pixels",
@@ -431,8 +430,17 @@ _OLD_NAMES = {
     "agreement_slack": "lr_slack",
 }
 
-#: Settings of earlier versions that are gone. Most are constants of the calibration now; and junctions are fitted once.
-_DROPPED = ("confidence_power", "confidence_top", "confidence_middle", "confidence_slope", "fits", "largest_patch")
+#: Settings of earlier versions that are gone. Most are constants of the calibration now; junctions are fitted once, and
+#: coarse evidence is not added to fine evidence.
+_DROPPED = (
+    "confidence_power",
+    "confidence_top",
+    "confidence_middle",
+    "confidence_slope",
+    "fits",
+    "largest_patch",
+    "coarse_decay",
+)
 
 
 def current_name(name: str) -> str:

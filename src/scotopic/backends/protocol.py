@@ -260,11 +260,6 @@ class Backend(Protocol[Array]):
     ) -> Array:
         """Return ``e / (e + scale^2)`` of the mean squared differences ``e`` of two images, blurred, ``(D, H, W)``."""
 
-    def add_enlarged(
-        self, volume: Array, disparities: range, coarse: Array, coarse_disparities: range, factor: int, weight: float
-    ) -> None:
-        """Add ``weight`` times a volume whose pixels are ``factor`` times as large, linearly between its cells."""
-
     def weigh_cells(self, volume: Array, left: Array, right: Array, disparities: range) -> None:
         """Multiply each cell of a volume by a weight of its left pixel and one of its right pixel, in place."""
 

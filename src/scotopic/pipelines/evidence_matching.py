@@ -16,7 +16,7 @@ from scotopic.backends.protocol import Backend
 from scotopic.progress import Share, Stage, Stopwatch
 from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
-from scotopic.stages.census import add_coarse_volume, build_fine_volume, choose_census_scale
+from scotopic.stages.census import build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
 from scotopic.stages.color_costs import add_color_volume, weigh_colors_in_the_dark
 from scotopic.stages.confidence import (
@@ -40,7 +40,7 @@ from scotopic.stages.resolution import (
     adapt_patches,
     adapt_to_fine,
     adapt_to_quietest,
-    choose_sizes,
+    choose_size,
     enlarge,
     estimate_snr,
     measure_snr,
@@ -162,20 +162,10 @@ class Evidence(Generic[Array]):
 def gather_evidence(
     backend: Backend[Array], pair: Pair[Array], snr: SnrEstimate, settings: EvidenceMatchingSettings, report: Share
 ) -> Evidence[Array]:
-    """Return coarse evidence in the dark, fine evidence with a share of the coarse in better light, then fine alone."""
-    sizes = choose_sizes(pair.left.shape[:2], snr, settings)
-    if sizes.fine is None:
-        weight = 0.0 if snr.has_correlated_noise else weigh_colors_in_the_dark(snr.image_snr, settings.colors)
-        return gather_coarse(backend, pair, snr, settings, sizes.coarse, report, weight)
-    if snr.has_clear_pixels:
-        return gather_fine(backend, pair, snr, settings, sizes.fine, report)
-    coarse = gather_coarse(backend, pair, snr, settings, sizes.coarse, partial(_report_part, report, 0))
-    evidence = gather_fine(backend, pair, snr, settings, sizes.fine, partial(_report_part, report, 1))
-    weight = 1 / (1 + settings.fine.coarse_decay * snr.band_snr)
-    disparities, coarse_disparities = (each.settings.matching.disparities for each in (evidence, coarse))
-    ratio = coarse.factor // evidence.factor
-    add_coarse_volume(backend, evidence.volume, disparities, coarse.volume, coarse_disparities, ratio, weight)
-    return evidence
+    """Return fine evidence in light that shows detail, and coarse evidence in the dark."""
+    factor = choose_size(pair.left.shape[:2], snr, settings)
+    gather = gather_fine if snr.has_detail else gather_coarse
+    return gather(backend, pair, snr, settings, factor, report)
 
 
 def gather_coarse(
@@ -185,12 +175,9 @@ def gather_coarse(
     settings: EvidenceMatchingSettings,
     factor: int,
     report: Share,
-    color_weight: float = 0.0,
 ) -> Evidence[Array]:
-    """Return the evidence of structure that survives noise, with ``factor x factor`` pixels averaged.
-
-    ``color_weight`` is that of colors beside it.
-    """
+    """Return the evidence of structure that survives noise, and of colors, with ``factor x factor`` pixels averaged."""
+    color_weight = 0.0 if snr.has_correlated_noise else weigh_colors_in_the_dark(snr.image_snr, settings.colors)
     pair, settings = shrink_pair(backend, pair, settings, factor)
     pair = detect_correlated_noise(backend, pair, settings)
     if not snr.has_clear_pixels:
@@ -338,8 +325,3 @@ def describe_views(
 
     fields = backend.replayed(settings, fit, *images)
     return [field.color_map for field in fields], [field.boundary_map for field in fields]
-
-
-def _report_part(report: Share, part: int, share: float) -> None:
-    """Report a share of the first or the second half of a stage."""
-    report((part + share) / 2)

@@ -58,10 +58,9 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     is_small = pixels * candidates <= largest
     cells, fine_pixels = (pixels * candidates, pixels) if is_small else (largest, pixels // 4)
     coarse_pixels = -(-height // 2) * -(-width // 2)
-    # In the dark there is but the coarse volume, of which a large image may have all the cells there are. Beside a fine
-    # one it has an eighth of its cells, or a little more where odd numbers are halved.
+    # The coarse volume has an eighth of the fine one's cells, or a little more where odd numbers are halved; of a large
+    # image it may have all the cells there are.
     coarse_cells = coarse_pixels * (candidates // 2 + 1) if is_small else cells
-    coarse = 4 * (coarse_cells if is_small else cells // 4)
     # Bands, junctions, image with junctions both ways, and images: each has both views and its units, which become
     # features of both views. They are stacked from as many maps again; later the volume is blurred, with two copies.
     kinds = settings.channels.scales + 4
@@ -69,7 +68,7 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     building = features + max(4 * coarse_pixels * kinds * (channels + 3), 8 * coarse_cells)
     # A byte for each neighbor of a pixel in both views; later the volume is blurred, with a copy. Then there is one of
     # colors beside it, with a copy of a quarter.
-    comparing = coarse + max(2 * len(census_offsets()) * fine_pixels + 8 * cells, 9 * cells)
+    comparing = max(2 * len(census_offsets()) * fine_pixels + 8 * cells, 9 * cells)
     # Volume, integer costs and their sums; P2 of both views, and what is looked up around each pixel's minimum.
     solving = 10 * cells + 64 * fine_pixels
     # Where occlusions are filled from: some columns and ranks of 8 bytes for each pixel, beside the maps.
@@ -77,7 +76,7 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     count = settings.denoising.group_count
     denoising = max(
         _denoising_bytes(coarse_pixels, channels, settings.denoising.group_reach, count),
-        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, count) + coarse,
+        _denoising_bytes(fine_pixels, channels, settings.fine.fine_group_reach, count),
     )
     return max(building, comparing, solving, filling, denoising)
 

@@ -1,12 +1,12 @@
 """At which sizes a pair is matched, and how patches, windows and penalties adapt to its signal-to-noise ratio.
 
 In the dark four averaged pixels say as much as the four of them, so images are matched at half size there. In good
-light fine evidence at full size is added (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are measured.
-That of the images at half size, along the axis of their colors that has most signal, decides on the fine evidence
-(:func:`measure_snr`): it is about 0.1 at two photons, 1 to 5 at 64, above 50 on clean pictures. That of the finest band
-at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be relied on: on
-real scenes it is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low, or the noise
-is not far below the contrast that the census asks for, images are denoised first.
+light fine evidence at full size takes its place (:mod:`~scotopic.stages.census`). Two ratios of signal to noise are
+measured. That of the images at half size, along the axis of their colors that has most signal, decides on the fine
+evidence (:func:`measure_snr`): it is about 0.1 at two photons, 1 to 5 at 64, above 50 on clean pictures. That of the
+finest band at full size, its median over the left image (:func:`measure_band_snr`), says whether single pixels can be
+relied on: on real scenes it is below 0.5 up to 64 photons, below 2 at 256, 8 to 100 on clean pictures. Where it is low,
+or the noise is not far below the contrast that the census asks for, images are denoised first.
 
 Both take what the quietest parts of the image show for noise if it is correlated between pixels. A small or a textured
 picture may have no part without texture, and the more light there is, the more its texture exceeds the noise. It is
@@ -40,19 +40,11 @@ MIN_WINDOW = 0.7  #: windows of less than this are those of single pixels
 # From full to half size the excess over white noise grows by 1.3 to 2.7 if it is noise (demosaiced, compressed, or a
 # real night) and by 5 if a blur of 2 px made it; by 7 to 40 if it is texture (crops of Middlebury scenes).
 _MOST_GROWTH = 5.0
-# Ratio of the finest band up to which texture is not taken for noise. Coarse evidence has faded to 2 % there, and how
-# far it fades beyond was tuned on clean pictures, with their quietest parts as noise.
+# Ratio of the finest band up to which texture is not taken for noise: far above that from which single pixels count.
 _CLEAR = 10.0
 # How many times the contrast of the census correlated noise may be, texture included. Pictures taken in good light have
 # up to 1.0 times that, the same scenes through a color mosaic at 100 photons 2.3 times and more (tuning half).
 _MOST_CORRELATED = 1.5
-
-
-class Sizes(NamedTuple):
-    """How many pixels along a side become one, for the coarse evidence and for the fine."""
-
-    coarse: int
-    fine: int | None  #: ``None`` in the dark, where there is no fine evidence
 
 
 class SnrEstimate(NamedTuple):
@@ -106,10 +98,10 @@ def measure_correlation(
     return excess if is_correlated else 1.0
 
 
-def choose_sizes(shape: tuple[int, ...], snr: SnrEstimate, settings: EvidenceMatchingSettings) -> Sizes:
-    """Return the sizes: half for coarse evidence, full for fine evidence in good light; smaller in large images."""
+def choose_size(shape: tuple[int, ...], snr: SnrEstimate, settings: EvidenceMatchingSettings) -> int:
+    """Return how many pixels along a side become one: 2 in the dark, 1 in light that shows detail, more if large."""
     smallest = _smallest_size(shape, settings)
-    return Sizes(2 * smallest, smallest) if snr.has_detail else Sizes(max(smallest, 2), None)
+    return smallest if snr.has_detail else max(smallest, 2)
 
 
 def _smallest_size(shape: tuple[int, ...], settings: EvidenceMatchingSettings) -> int:

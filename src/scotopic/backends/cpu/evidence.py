@@ -121,25 +121,6 @@ class CpuEvidence(CpuImages):
         features = [feature(i, j) for i in reach for j in reach if (i, j) != (radius, radius)]
         return np.stack(features, dtype=np.int8, casting="unsafe")
 
-    def add_enlarged(
-        self,
-        volume: np.ndarray,
-        disparities: range,
-        coarse: np.ndarray,
-        coarse_disparities: range,
-        factor: int,
-        weight: float,
-    ) -> None:
-        height, width = volume.shape[1:]
-        for k, d in enumerate(disparities):
-            place = min(max(d / factor - coarse_disparities[0], 0), len(coarse) - 1)
-            below = min(int(place), max(len(coarse) - 2, 0))
-            share = place - below
-            plane = coarse[below] * np.float32(weight * (1 - share))
-            if share > 0:
-                plane += coarse[below + 1] * np.float32(weight * share)
-            volume[k] += self.resize_linear(plane, factor)[:height, :width]
-
     def weigh_cells(self, volume: np.ndarray, left: np.ndarray, right: np.ndarray, disparities: range) -> None:
         columns, last = np.arange(right.shape[1]), right.shape[1] - 1
         for k, d in enumerate(disparities):

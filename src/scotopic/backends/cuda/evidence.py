@@ -117,16 +117,6 @@ class CudaEvidence(CudaImages):
         )
         return out
 
-    def add_enlarged(
-        self, volume: Tensor, disparities: range, coarse: Tensor, coarse_disparities: range, factor: int, weight: float
-    ) -> None:
-        candidates, height, width = volume.shape
-        block = block_for(height * width)
-        kernels.add_enlarged[(triton.cdiv(height * width, block), candidates)](
-            volume, coarse.contiguous(), height, width, disparities[0], *coarse.shape[1:], len(coarse),
-            coarse_disparities[0], factor, weight, BLOCK=block,
-        )  # fmt: skip
-
     def weigh_cells(self, volume: Tensor, left: Tensor, right: Tensor, disparities: range) -> None:
         candidates, height, width = volume.shape
         block = block_for(height * width)

@@ -194,32 +194,6 @@ def census(gray, out, height, width, radius, sharpness, falling, steps, BLOCK: t
             tl.store(out + plane * area + i, feature, mask=inside)
 
 
-@triton.jit(do_not_specialize=["height", "width", "first", "rows", "columns", "candidates", "coarse_first", "factor"])
-def add_enlarged(
-    volume, coarse, height, width, first, rows, columns, candidates, coarse_first, factor, weight, BLOCK: tl.constexpr
-):  # fmt: skip
-    """Add ``weight`` times a volume of averaged pixels, linearly between its cells; its edges are repeated."""
-    k = tl.program_id(1)
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    y, x = i // width, i % width
-    inside = y < height
-    place = tl.minimum(tl.maximum((first + k) / factor - coarse_first, 0.0), candidates - 1.0)
-    row = tl.minimum(tl.maximum((y + 0.5) / factor - 0.5, 0.0), rows - 1.0)
-    column = tl.minimum(tl.maximum((x + 0.5) / factor - 0.5, 0.0), columns - 1.0)
-    k0, y0, x0 = tl.floor(place).to(tl.int32), tl.floor(row).to(tl.int32), tl.floor(column).to(tl.int32)
-    share_k, share_y, share_x = place - k0, row - y0, column - x0
-    k1, y1, x1 = tl.minimum(k0 + 1, candidates - 1), tl.minimum(y0 + 1, rows - 1), tl.minimum(x0 + 1, columns - 1)
-    area = rows.to(tl.int64) * columns
-    total = tl.zeros((BLOCK,), tl.float32)
-    for corner in tl.static_range(4):
-        plane = coarse + (k1 if corner % 2 else k0) * area + (y1 if corner // 2 else y0) * columns
-        share = (share_k if corner % 2 else 1 - share_k) * (share_y if corner // 2 else 1 - share_y)
-        left, right = tl.load(plane + x0, mask=inside, other=0.0), tl.load(plane + x1, mask=inside, other=0.0)
-        total += share * (left + share_x * (right - left))
-    at = volume + k * (height.to(tl.int64) * width) + i
-    tl.store(at, tl.load(at, mask=inside, other=0.0) + weight * total, mask=inside)
-
-
 @triton.jit(do_not_specialize=["height", "width", "candidates", "first"])
 def quantize(
     volume, start, out, height, width, candidates, first, per_step, max_cost, SHEARED: tl.constexpr,
