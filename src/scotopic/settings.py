@@ -258,7 +258,6 @@ class FineSettings(Part):
     fine_p2: int = setting(1600, "P2 where there is fine evidence, in place of p2", low=1, high=LARGEST_PENALTY)
     edge_contrast: float = setting(0.01, "difference of neighboring pixels, white being 1, that halves P2")
     edge_noise: float = setting(0.3, "smallest such difference, in standard deviations of the noise", low=0)
-    fine_reach: float = setting(1.5, "reach of the score's geometric mean")
     fine_tau: float = setting(0.7, "largest jump of disparity within a local plane")
 
 
@@ -329,6 +328,12 @@ class ScoreSettings(Part):
     confidence_blur: float = setting(1.0, "blur of the margins")
     confidence_reach: float = setting(4.0, "reach of the geometric mean of the blurred margins")
     confidence_floor: float = setting(0.1, "what lifts the margins before their mean")
+    inner_share: float = setting(
+        0.5, "weight of the margin inside the edges of the picture; 0 leaves it out", low=0, high=1
+    )
+    inner_contrast: float = setting(
+        0.12, "difference of neighbors, in standard deviations of the noise, at which a jump costs half there"
+    )
     sparse_share: float = setting(
         0.025, "keep the surest pixels up to this share of the picture where fewer reach min_confidence", low=0, high=1
     )
@@ -430,8 +435,8 @@ _OLD_NAMES = {
     "agreement_slack": "lr_slack",
 }
 
-#: Settings of earlier versions that are gone. Most are constants of the calibration now; junctions are fitted once, and
-#: coarse evidence is not added to fine evidence.
+#: Settings of earlier versions that are gone. Most are constants of the calibration now; junctions are fitted once,
+#: coarse evidence is not added to fine evidence, and the reach of the score is the same for both.
 _DROPPED = (
     "confidence_power",
     "confidence_top",
@@ -440,6 +445,7 @@ _DROPPED = (
     "fits",
     "largest_patch",
     "coarse_decay",
+    "fine_reach",
 )
 
 

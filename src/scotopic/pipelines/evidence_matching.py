@@ -33,6 +33,7 @@ from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_differe
 from scotopic.stages.denoising import denoise_color_maps
 from scotopic.stages.equalization import compare_light, equalize_exposure, remove_regional_light
 from scotopic.stages.evidence_volume import build_volume, weigh_by_light
+from scotopic.stages.inner_margin import ENOUGH_COLOR, measure_inner_margin, mix_margins
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
@@ -110,6 +111,9 @@ def match_evidence(
             left = solve_with_votes(backend, evidence, left, right, margin)
             # The votes follow surfaces too, and along them the left view would be solved a third time for nothing.
             small = replace(small, surfaces=replace(small.surfaces, surface_passes=0))
+        inner = evidence.inner_margin
+        if inner is not None:
+            margin = mix_margins(margin, inner, small.score)
         denoised = tuple(noise.restore(view) for view in evidence.views)
         lit = () if light is None else (light[0],)
         work = partial(follow_surfaces, backend, small, factor)
@@ -117,7 +121,7 @@ def match_evidence(
         del evidence, volume
 
     with clock.stage(CONFIDENCE):
-        calibration = choose_calibration(snr)
+        calibration = choose_calibration(snr, has_inner_margin=inner is not None)
         work = partial(read_confidence, backend, calibration, disparities, factor, shape)
         dense, right, difference, hidden, confidence = backend.replayed(
             (calibration, disparities, factor, shape), work, merged, right, difference, hidden, score
@@ -148,7 +152,8 @@ def match_evidence(
 class Evidence(Generic[Array]):
     """A volume to be solved, and how: ``P2`` of each pixel of both views, the settings, and the working size.
 
-    ``views`` are the images that it was drawn from, as clear as they got. Margins count ``margin_share`` times.
+    ``views`` are the images that it was drawn from, as clear as they got. Margins count ``margin_share`` times. Where
+    denoised colors say enough, there is the margin that pixels have inside their own edges too.
     """
 
     volume: Array
@@ -157,6 +162,7 @@ class Evidence(Generic[Array]):
     settings: EvidenceMatchingSettings
     factor: int
     margin_share: float = 1.0
+    inner_margin: Array | None = None
 
 
 def gather_evidence(
@@ -187,14 +193,15 @@ def gather_coarse(
         settings = replace(settings, surfaces=replace(settings.surfaces, subpixel_reach=0.0))
     disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
     # Before the volume is begun, which a GPU then works on without another wait for the host.
-    light = compare_light(backend, *views, disparities, factor) if color_weight > 0 else None
+    compared = in_same_light(backend, views, disparities, factor) if color_weight > 0 else None
+    inner = None
+    if compared and color_weight >= ENOUGH_COLOR:
+        inner = measure_inner_margin(backend, compared, pair.variance, settings)
     volume = build_volume(backend, build_channels(backend, pair, settings), disparities, report)
-    if light is not None:
-        left, right = remove_regional_light(backend, *views, light, factor)
-        compared = left, equalize_exposure(backend, right, light)
+    if compared:
         add_color_volume(backend, volume, compared, pair.variance, disparities, settings.colors, color_weight)
     same = uniform_penalties(backend, pair.left, settings.matching.p2)
-    return Evidence(volume, views, (same, same), settings, factor)
+    return Evidence(volume, views, (same, same), settings, factor, inner_margin=inner)
 
 
 def gather_fine(
@@ -215,18 +222,27 @@ def gather_fine(
         denoising = replace(settings.denoising, group_share=1.0, group_reach=fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, settings.channels)
         views = pair.left_colors, pair.right_colors
-    light = compare_light(backend, *views, disparities, factor)
-    left, right = remove_regional_light(backend, *views, light, factor)
-    compared = left, equalize_exposure(backend, right, light)
+    compared = in_same_light(backend, views, disparities, factor)
     scale, colors = choose_census_scale(pair.variance, fine), settings.colors
+    has_colors = not (snr.has_clear_pixels or snr.has_correlated_noise)
+    inner = measure_inner_margin(backend, compared, pair.variance, settings) if has_colors else None
     volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
-    if not (snr.has_clear_pixels or snr.has_correlated_noise):
+    if has_colors:
         add_color_volume(backend, volume, compared, pair.variance, disparities, colors, colors.color_share)
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2
     penalties = tuple(edge_penalties(backend, view, p1, p2, contrast) for view in views)
     share = 1 / fine.correlated_p1 if snr.leaves_correlated_noise else 1.0  # a margin holds that much more of P1
-    return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor, share)
+    return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor, share, inner)
+
+
+def in_same_light(
+    backend: Backend[Array], views: tuple[Array, Array], disparities: range, factor: int
+) -> tuple[Array, Array]:
+    """Return two views with the exposure of the left one and, where light differs by region, without what is coarse."""
+    light = compare_light(backend, *views, disparities, factor)
+    left, right = remove_regional_light(backend, *views, light, factor)
+    return left, equalize_exposure(backend, right, light)
 
 
 def solve_with_votes(

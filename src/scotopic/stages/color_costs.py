@@ -37,6 +37,17 @@ def weigh_colors_in_the_dark(image_snr: float, settings: ColorSettings) -> float
     return float(min(image_snr / settings.color_snr, 1.0))
 
 
+def build_color_volume(
+    backend: Backend[Array], images: Sequence[Array], noise_variance: float, disparities: range, settings: ColorSettings
+) -> Array:
+    """Return the costs of the colors of two images ``(H, W, C)``, in units of their spread."""
+    left, right = images
+    scale = choose_color_scale(noise_variance, settings)
+    volume = backend.color_volume(left, right, disparities, scale, settings.color_window, unheard)
+    backend.normalize_volume(volume)
+    return volume
+
+
 def add_color_volume(
     backend: Backend[Array],
     volume: Array,
@@ -51,10 +62,7 @@ def add_color_volume(
     Both are taken in units of their spread: what the volume held is divided by its own.
     """
     backend.normalize_volume(volume)
-    left, right = images
-    scale = choose_color_scale(noise_variance, settings)
-    colors = backend.color_volume(left, right, disparities, scale, settings.color_window, unheard)
-    backend.normalize_volume(colors)
+    colors = build_color_volume(backend, images, noise_variance, disparities, settings)
     colors *= weight
     volume += colors
 

@@ -7,6 +7,9 @@ speaks against all around it, so the score is a geometric mean, with the setting
     weight(x) = margin(x) exp(-max(|D_L(x) - D_R(x - D_L(x))| - 1/2, 0))
     score     = exp(G(4) log(G(1) weight + 1/10))
 
+Where denoised colors show edges, ``margin`` is the geometric mean of this margin and of that which a pixel has inside
+its own edges (:mod:`~scotopic.stages.inner_margin`).
+
 The probability of being within 1 px at its own pixel also depends on what lies around. Where the answer is rough, it is
 rough because the scene is cluttered, and then many pixels lie beside an edge whose disparity they may have taken, or
 because it is wrong. With ``s`` the logarithm of the score, ``r`` that of the relief around the pixel (half the range of
@@ -16,7 +19,7 @@ the score, so that parts without anything to see hardly count::
     confidence = 1 / (1 + exp(-(a + b s + c s^2 + d r + e m)))
 
 ``s`` counts from the minimum of the parabola upward, so that a larger score never lowers the confidence. The
-coefficients are fitted to real scenes in three kinds of light (``benchmarks/calibrate.py``). ``docs/confidence.md``
+coefficients are fitted to real scenes in several kinds of light (``benchmarks/calibrate.py``). ``docs/confidence.md``
 shows how far they hold on scenes that were not used.
 
 The mask keeps what is more likely right than wrong. Where next to nothing is, it keeps the surest pixels, as many as
@@ -62,11 +65,14 @@ class ConfidenceCalibration(NamedTuple):
         return -self.score / (2 * self.square)
 
 
-#: In the dark, with fine evidence of denoised images, and with fine evidence of the images themselves. In the dark the
-#: strongest evidence is where the relief is; counting it against single pixels gained nothing there.
+#: In the dark and with fine evidence of denoised images, then both with the margin inside edges, and with fine evidence
+#: of the images themselves. In too little light for the margin inside edges the strongest evidence is where the relief
+#: is; counting it against single pixels gained nothing there.
 CALIBRATIONS = (
-    ConfidenceCalibration(-6.005, 0.252, 0.154, 0.0, -1.577),
+    ConfidenceCalibration(-4.88, 0.12, 0.196, 0.0, -1.155),
     ConfidenceCalibration(-4.071, 0.25, 0.134, -0.744, -0.881),
+    ConfidenceCalibration(-5.127, 0.285, 0.091, -0.322, -1.113),
+    ConfidenceCalibration(-3.952, 0.37, 0.124, -0.577, -0.933),
     ConfidenceCalibration(-1.307, -1.155, 0.471, -0.833, -0.371),
 )
 
@@ -77,11 +83,11 @@ DEVIATIONS = (
 )
 
 
-def choose_calibration(snr: SnrEstimate) -> ConfidenceCalibration:
-    """Return the calibration for these signal-to-noise ratios."""
-    if not snr.has_detail:
-        return CALIBRATIONS[0]
-    return CALIBRATIONS[2 if snr.has_clear_pixels else 1]
+def choose_calibration(snr: SnrEstimate, *, has_inner_margin: bool = False) -> ConfidenceCalibration:
+    """Return the calibration for these signal-to-noise ratios, and for a score with the margin inside edges or not."""
+    if snr.has_detail and snr.has_clear_pixels:
+        return CALIBRATIONS[4]
+    return CALIBRATIONS[(1 if snr.has_detail else 0) + (2 if has_inner_margin else 0)]
 
 
 def estimate_deviation(confidence: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -173,7 +173,7 @@ def adapt_to_quietest(settings: EvidenceMatchingSettings) -> EvidenceMatchingSet
 
 
 def adapt_to_fine(settings: EvidenceMatchingSettings, snr: SnrEstimate) -> EvidenceMatchingSettings:
-    """Return the settings with the reach of the score, planes and penalties that suit fine evidence.
+    """Return the settings with the planes and penalties that suit fine evidence.
 
     Where noise is correlated between pixels, neighbors that agree say less, so a change of disparity costs more. The
     refinement between candidates is for the images themselves: in denoised ones it would follow the noise that is left.
@@ -185,7 +185,6 @@ def adapt_to_fine(settings: EvidenceMatchingSettings, snr: SnrEstimate) -> Evide
         p1 = min(round(p1 * fine.correlated_p1), LARGEST_PENALTY)
     return replace(
         settings,
-        score=replace(settings.score, confidence_reach=fine.fine_reach),
         surfaces=replace(surfaces, plane_tau=fine.fine_tau),
         matching=replace(settings.matching, p1=p1, p2=fine.fine_p2),
     )
