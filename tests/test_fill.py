@@ -133,6 +133,13 @@ class TestOtherMeans:
             np.testing.assert_array_equal(getattr(result, name), getattr(plain, name), name)
         np.testing.assert_array_equal(result.filled, np.where(plain.mask, plain.disparity, 3))
 
+    def test_what_a_callable_masks_has_no_disparity(self) -> None:
+        maps, masked = np.zeros((12, 16), np.float32), np.eye(12, 16, dtype=bool)
+
+        filled = complete(lambda *given: np.ma.masked_array(maps + 7, masked), maps[..., None], maps, maps)
+
+        np.testing.assert_array_equal(filled, np.where(masked, NAN, 7))
+
     @pytest.mark.parametrize("answer", [np.zeros((3, 4)), np.zeros((12, 16), complex), "disparity"])
     def test_an_answer_that_is_no_map_of_this_size_is_refused(self, answer: Any) -> None:
         maps = np.zeros((12, 16), np.float32)

@@ -75,6 +75,14 @@ def test_junctions_of_another_size_are_refused_with_both_sizes(pair: Pair, field
 
 
 @on_each_pipeline
+def test_junctions_of_a_gray_image_are_refused_with_a_color_pair(pair: Pair, fields: Fields, preset: str) -> None:
+    gray = tuple(scotopic.fit_junctions(image.mean(axis=2), fields[0].settings, device="cpu") for image in pair)
+
+    with pytest.raises(InputError, match=r"colors of shape \(48, 96, 1\).*\(48, 96, 3\)"):
+        scotopic.match(*pair, preset, "cpu", junctions=gray, max_disparity=24)
+
+
+@on_each_pipeline
 def test_junctions_fitted_differently_are_refused(pair: Pair, fields: Fields, preset: str) -> None:
     other = replace(fields[1], settings=replace(fields[1].settings, candidates=5))
 

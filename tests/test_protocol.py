@@ -160,6 +160,19 @@ def test_a_level_of_light_is_the_mean_of_frames_with_noise_of_their_own() -> Non
     assert noisy.noise.std == pytest.approx(one[2].noise.std / 2)  # the square root of four frames
 
 
+def test_no_two_frames_share_their_noise_whatever_the_seeds() -> None:
+    scene = shifted_scene(8, 12)
+
+    def frames(seed: int) -> list[np.ndarray]:
+        """Frame k is what the mean of k + 1 frames has beyond that of k."""
+        sums = [np.zeros(scene.left.shape), *(n * record_scene(scene, 2, 2, seed, n)[0].astype(float) for n in (1, 2, 3))]
+        return list(np.diff(sums, axis=0).round(3))
+
+    found = [frame for seed in (0, 1, 999, 1000, 1001, 2000, 10**6) for frame in frames(seed)]
+
+    assert len({frame.tobytes() for frame in found}) == len(found)
+
+
 def test_no_frames_leave_a_clean_pair_as_it_is_and_a_real_one_with_noise_that_nobody_knows() -> None:
     scene = shifted_scene(8, 12)
 

@@ -175,7 +175,7 @@ def _match_one(
     check_pair(*images, settings.junctions.patch_size, names=names)
     settings = replace(settings, matching=settings.matching.for_width(images[0].shape[1]))
     if junctions is not None:
-        check_fields(junctions, images[0].shape[:2])
+        check_fields(junctions, images[0].shape)
     warn_about_pair(images, settings, device, check)
     if any(is_constant(image) for image in images):
         result, levels = Match.empty(*images, settings, Reason.NO_STRUCTURE), Levels()

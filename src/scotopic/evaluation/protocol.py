@@ -28,7 +28,7 @@ from scotopic.evaluation.sequence import Pair, StereoSequence
 from scotopic.sensor import Sensor, simulate_pair
 
 CLEAN = 0  #: number of frames that stands for the pair as it lies on disk, without noise of ours
-FRAME_SEEDS = 1000  #: frame k of seed s has the noise of seed s + 1000 k, so seeds up to 999 share no frame
+FRAME_SEEDS = 1000  #: frame k of seed s has the noise of seed s + 1000 k, as long as s is smaller (:func:`frame_seed`)
 
 # 0.2 / 0.25 and 1 / 3 are not exact: a factor this near 1 is 1, and nothing is resampled.
 _SAME_SIZE = 1e-6
@@ -93,7 +93,7 @@ def record_scene(
     photons, read_noise, seed
         As for :func:`scotopic.simulate_pair`.
     frames
-        The pair is the mean of so many recordings; frame k is that of seed ``seed + 1000 k``. :data:`CLEAN` adds no
+        The pair is the mean of so many recordings; frame k has the noise of :func:`frame_seed`. :data:`CLEAN` adds no
         noise. Of a sequence so many frames are recorded, and the pair is the last of them alone.
     is_clean
         Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair.
@@ -104,7 +104,7 @@ def record_scene(
         return scene.left, scene.right, replace(scene, noise=Noise(0.0) if is_clean else None)
     sums = np.zeros((2, *scene.left.shape))
     for k in range(frames):
-        sums += simulate_pair(scene.left, scene.right, photons, read_noise, seed + FRAME_SEEDS * k)
+        sums += simulate_pair(scene.left, scene.right, photons, read_noise, frame_seed(seed, k))
     left, right = (sums / frames).astype(np.float32)
     return left, right, replace(scene, noise=known_noise(photons, read_noise, frames) if is_clean else None)
 
@@ -131,7 +131,20 @@ def _record_sequence(
 @lru_cache(maxsize=32)  # other methods and numbers of frames ask for the same ones
 def _record_frame(sequence: StereoSequence, number: int, photons: float, read_noise: float, seed: int) -> Pair:
     """Return one frame with noise of its own."""
-    return simulate_pair(*sequence.pairs[number], photons, read_noise, seed + FRAME_SEEDS * number)
+    return simulate_pair(*sequence.pairs[number], photons, read_noise, frame_seed(seed, number))
+
+
+def frame_seed(seed: int, number: int) -> int | np.random.SeedSequence:
+    """Return the seed of a frame: no two frames, of one seed or of several, have the same noise.
+
+    Examples
+    --------
+    >>> frame_seed(3, 2)
+    2003
+    """
+    if seed < FRAME_SEEDS:
+        return seed + FRAME_SEEDS * number
+    return np.random.SeedSequence(seed, spawn_key=(number,))  # what stands above has no key
 
 
 def known_noise(photons: float, read_noise: float, frames: int = 1) -> Noise:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, SettingsError
+from scotopic.io.masks import masked_to_nan
 from scotopic.onnx_model import invert, run_model
 
 Map = NDArray[np.float32]
@@ -53,7 +54,7 @@ def complete(fill: Fill, image: Map, disparity: Map, confidence: Map) -> Map:
 
 
 def _check_output(output: Any, shape: tuple[int, ...], name: str) -> Map:
-    array = np.asarray(output)
+    array = np.asarray(masked_to_nan(output))
     if array.dtype.kind not in "fiu" or array.squeeze().shape != np.empty(shape).squeeze().shape:
         raise InputError(
             f"{name} returned shape {array.shape} and type {array.dtype} instead of one float per pixel, {shape}."

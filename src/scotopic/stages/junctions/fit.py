@@ -100,15 +100,20 @@ def place_field(backend: Backend[Array], field: Junctions[np.ndarray]) -> Juncti
     return Junctions(backend.asarray(field.parameters), maps[0], maps[1], field.settings)
 
 
-def check_fields(fields: Sequence[Junctions[np.ndarray]], shape: tuple[int, int]) -> None:
-    """Raise :class:`InputError` unless two fields of junctions belong to views of this size, fitted alike."""
+def check_fields(fields: Sequence[Junctions[np.ndarray]], shape: tuple[int, ...]) -> None:
+    """Raise :class:`InputError` unless two fields of junctions belong to views of this shape, fitted alike."""
     left, right = fields
     for field in fields:
-        if tuple(field.boundary_map.shape) != tuple(shape):
+        if tuple(field.boundary_map.shape) != tuple(shape[:2]):
             found = f"{field.boundary_map.shape[1]} x {field.boundary_map.shape[0]}"
             raise InputError(
                 f"The junctions were fitted to an image of {found} px, but the pair has {shape[1]} x {shape[0]} px. "
                 "Fit them to the images of this pair."
+            )
+        if tuple(field.color_map.shape) != tuple(shape):
+            raise InputError(
+                f"The junctions have colors of shape {tuple(field.color_map.shape)}, but the pair has images of shape "
+                f"{tuple(shape)}. Fit them to the images of this pair."
             )
     if left.settings != right.settings:
         raise InputError("The two fields of junctions were fitted with different settings. Fit them alike.")
