@@ -354,6 +354,18 @@ def test_two_windows_do_not_see_each_other(browser: Any, page: Any, served: Serv
     wait_until(is_gone, "the result is gone with its window")
 
 
+def test_many_windows_of_one_browser_are_open_at_a_time(browser: Any, served: Served) -> None:
+    context = browser.new_context()
+    for _ in range(9):  # more than the connections that a browser has for one server
+        opened = context.new_page()
+        opened.goto(served.url, timeout=30_000)
+        opened.wait_for_selector("#views img", timeout=30_000)
+
+    match_small_room(opened)
+
+    context.close()
+
+
 def test_a_port_that_is_taken_is_refused_in_a_sentence(served: Served, tmp_path: Path) -> None:
     port = served.url.rstrip("/").rpartition(":")[2]
     command = [sys.executable, "-m", "scotopic", "app", "--no-browser", "--port", port]

@@ -313,14 +313,14 @@ def test_a_visitor_who_leaves_takes_everything_along(sessions: Sessions, outcome
     session.keep(outcome)
     work.write_file(session, "disparity.pfm")
 
-    sessions.close("one")
+    sessions.close(session)
 
     assert job.cancelled
     assert session.outcome is None
     assert not session.folder.exists()
     assert sessions.by_token(session.token) is None
     assert len(sessions) == 0
-    sessions.close("one")  # twice does no harm
+    sessions.close(session)  # twice does no harm
 
 
 def test_a_visitor_who_is_not_heard_of_is_forgotten(sessions: Sessions) -> None:
@@ -367,6 +367,24 @@ def test_of_many_results_the_ones_looked_at_last_are_kept(sessions: Sessions, ou
     assert [each.outcome is None for each in made] == [False, True, False]
     with pytest.raises(InputError, match="dropped to make room"):
         work.describe_coverage(made[1])
+
+
+def test_whoever_waits_for_a_match_keeps_what_was_uploaded(sessions: Sessions, outcome: Outcome) -> None:
+    made = [sessions.of(key) for key in "abc"]
+    for time_, session in enumerate(made):
+        session.keep(outcome)
+        session.last_seen = float(time_)
+    made[0].waiting.append(Job())
+
+    with sessions.listening("a"):
+        sessions.free_memory()
+        assert [each.holds_data for each in made] == [True, False, True]
+        made[2].waiting.append(Job())
+        made[1].keep(outcome)
+        with sessions.listening("c"):
+            sessions.free_memory()
+
+    assert [each.holds_data for each in made] == [True, False, True]
 
 
 def test_at_the_end_no_folder_is_left(tmp_path: Path, outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -18,7 +19,7 @@ from app_visitors import LIMITS, upload
 import scotopic
 from scotopic.app import html, inputs, work
 from scotopic.app.inputs import OWN, ROOMS, Request
-from scotopic.app.session import Job, Session
+from scotopic.app.session import Job, Limits, Session, Sessions, View
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import read_disparity
 from scotopic.io.images import TURNED
@@ -60,6 +61,24 @@ def test_only_paths_in_the_folder_of_uploads_are_believed(tmp_path: Path) -> Non
     for payload in others:
         with pytest.raises(InputError, match="not here"):
             inputs.find_uploads(payload, uploads)
+
+
+def test_where_too_many_wait_for_a_match_an_upload_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("gradio", reason="needs the extra app: pip install 'scotopic[app]'")
+    from scotopic.app.page import FULL, _Behavior
+
+    with Sessions(Limits(results=1), tmp_path) as sessions:
+        waiting = sessions.of("waiting")
+        waiting.pair.accept("left", View("a.png", noise()))
+        waiting.waiting.append(Job())
+        receive = _Behavior(sessions, *3 * [None])._receiver(OWN, "right")  # type: ignore[arg-type]
+        payload = {"path": str(upload(tmp_path, "b.png", noise()))}
+        with sessions.listening("waiting"):
+            _, shown, _ = receive(payload, SimpleNamespace(session_hash="other"))
+
+        assert FULL in shown
+        assert waiting.holds_data
+        assert not sessions.of("other").holds_data
 
 
 def test_an_upload_is_kept_as_recorded_and_its_file_removed(visitor: Session, tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ def views(session: Session, source: str) -> str:
         status(problems[side], "problem") if side in problems else _thumbnail(*shown[side]) if side in shown else ""
         for side in inputs.SIDES
     )
-    return f'<div class="sc-thumbs">{"".join(f"<div>{place}</div>" for place in places)}</div>'
+    inside = "".join(f"<div>{place}</div>" for place in places)
+    return f'<div class="sc-thumbs" data-session="{session.address}">{inside}</div>'
 
 
 def _thumbnail(title: str, pixels: NDArray[np.uint8]) -> str:

@@ -13,9 +13,11 @@ import gradio as gr
 
 from scotopic.app import html, inputs, work
 from scotopic.app.session import Cancelled, Job, Session, Sessions
+from scotopic.errors import InputError
 from scotopic.settings import PRESETS
 
 SIMULATE, RECORDED = "Simulate", "As recorded"
+FULL = "So many visitors wait for a match that there is no room for more images. Drop it again in a few minutes."
 FROM_FILE = "from the file"  #: unit of the baseline
 _REPORT_SECONDS = 0.15  # between two looks at how far the work is
 _WAITING_JOBS = 24  # that wait for the worker, or run, at a time; the others wait in Gradio's queue
@@ -33,6 +35,14 @@ _NAME_UPLOADS = """() => new MutationObserver(() => {
     if (!button.ariaLabel.startsWith(label)) button.ariaLabel = `${label}: drop a file, or click`;
   }
 }).observe(document.body, {childList: true, subtree: true})"""
+# Gradio would hold a connection open for as long as a page is, to notice when it is closed. A browser has six for all
+# of its pages, so a seventh page would wait for ever.
+_SAY_GOODBYE = """() => {
+  window.addEventListener("pagehide", () => {
+    navigator.sendBeacon(document.querySelector("#views [data-session]").dataset.session + "/leave");
+  });
+  window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
+}"""
 _PLAIN: dict[str, Any] = {"js_on_load": None, "apply_default_css": False}  # HTML without a script
 
 
@@ -171,7 +181,8 @@ class _Behavior:
         ]  # fmt: skip
         form.source.input(self._choose_source, form.source, chosen, **at_once)
         page.load(self._show_views, form.source, form.views, **at_once)
-        page.load(None, js=_NAME_UPLOADS, **at_once)
+        for script in (_NAME_UPLOADS, _SAY_GOODBYE):
+            page.load(None, js=script, **at_once)
         form.noise.change(lambda noise: gr.update(visible=noise == SIMULATE), form.noise, form.darkness, **at_once)
         drops = {
             (inputs.OWN, "left"): form.left,
@@ -216,7 +227,6 @@ class _Behavior:
         results.compare.click(
             self._compare, None, results.comparison, api_visibility="private", show_progress="minimal", **queue
         )
-        page.unload(self._leave)
 
     def _of(self, request: gr.Request) -> Session:
         # Without a key of its own a request gets a new session: no two visitors may share one called "None".
@@ -250,6 +260,8 @@ class _Behavior:
                     (path,) = paths
                     inputs.receive_view(session, side, path, limits)
                 self._sessions.free_memory()
+                if side not in uploads.views:
+                    raise InputError(f"The {side} {uploads.kind} is not kept. {FULL}")
             except Exception as error:  # which stays in the place of the view until that is mended
                 uploads.refuse(side, work.error_message(error))
             return [None, html.views(session, source), _unless_busy(session)]
@@ -378,9 +390,6 @@ class _Behavior:
             return [gr.skip(), gr.skip()]
         stale = html.status("The threshold has changed; compare again.") if session.sgbm is not None else gr.skip()
         return [html.viewer_state(session), stale]
-
-    def _leave(self, request: gr.Request) -> None:
-        self._sessions.close(str(request.session_hash))
 
 
 def _unless_busy(session: Session) -> Any:

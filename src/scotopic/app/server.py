@@ -195,7 +195,12 @@ def make_routes(sessions: Sessions) -> list[Any]:
             path, filename=path.name, media_type="application/octet-stream", headers=_PRIVATE, background=removal
         )
 
+    def leave(session: Session, request: Any) -> Any:
+        sessions.close(session)
+        return Response(status_code=204)
+
     return [
+        Route(f"/{PREFIX}/{{token}}/leave", endpoint(leave), methods=["POST"]),
         Route(f"/{PREFIX}/{{token}}/maps/{{kind}}.png", endpoint(picture)),
         Route(f"/{PREFIX}/{{token}}/pixel", endpoint(pixel)),
         Route(f"/{PREFIX}/{{token}}/points", endpoint(points)),

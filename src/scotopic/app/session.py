@@ -297,7 +297,7 @@ class Sessions:
         with self._lock:
             now = self._clock()
             for each, session in self._by_key.items():
-                if each == key or (session.is_busy and each in self._listeners):  # somebody waits for a long match
+                if each == key or self._is_awaited(each, session):
                     session.last_seen = now
             idle = [k for k, s in self._by_key.items() if now - s.last_seen > self.limits.idle_seconds]
             closing = [self._by_key.pop(each) for each in idle]
@@ -323,6 +323,10 @@ class Sessions:
                     del self._listeners[key]
                 if key in self._by_key:  # what came is there to be looked at
                     self._by_key[key].last_seen = self._clock()
+
+    def _is_awaited(self, key: str, session: Session) -> bool:
+        """Return whether a visitor waits for a match, which may take long."""
+        return session.is_busy and key in self._listeners
 
     def is_listening(self, key: str | None) -> bool:
         """Return whether anybody listens to the jobs of this key."""
@@ -350,22 +354,25 @@ class Sessions:
             return found
 
     def free_memory(self) -> None:
-        """Drop the data of the least recently active visitors, beyond the number that is kept."""
+        """Drop the data of the least recently active visitors, beyond the number that is kept.
+
+        Not of those who wait for a match: if they are that many, the last who came has no room.
+        """
         with self._lock:
-            holding = [session for session in self._by_key.values() if session.holds_data]
-            holding.sort(key=lambda session: session.last_seen)
-            for session in holding[: max(len(holding) - self.limits.results, 0)]:
+            holding = {key: session for key, session in self._by_key.items() if session.holds_data}
+            idle = [session for key, session in holding.items() if not self._is_awaited(key, session)]
+            idle.sort(key=lambda session: session.last_seen)
+            for session in idle[: max(len(holding) - self.limits.results, 0)]:
                 session.forget()
 
-    def close(self, key: str) -> None:
-        """End a visitor's session, if there is one."""
+    def close(self, session: Session) -> None:
+        """End a visitor's session."""
         with self._lock:
-            session = self._by_key.pop(key, None)
-        if session is not None:
-            session.close()
+            self._by_key = {key: each for key, each in self._by_key.items() if each is not session}
+        session.close()
 
     def close_all(self) -> None:
         """End all sessions and remove the folder of them all."""
-        for key in list(self._by_key):
-            self.close(key)
+        for session in list(self._by_key.values()):
+            self.close(session)
         shutil.rmtree(self.root, ignore_errors=True)
