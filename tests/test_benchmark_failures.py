@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmark_runs import SCENES, finished_records, records_of, small_plan, write_scenes
 from command_line import error_line, run, succeed
@@ -23,7 +25,7 @@ from scotopic.evaluation.cluster import ClusterLostError
 from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import METHODS
 from scotopic.evaluation.plan import Plan
-from scotopic.evaluation.records import failure_path
+from scotopic.evaluation.records import failure_path, maps_path
 from scotopic.evaluation.report import read_results, write_report
 
 PLAN = "title = 'mine'\nmethods = ['five']\nphotons = [8]\n[[datasets]]\nkind = 'folder'\nfolders = ['mine']\n"
@@ -197,6 +199,45 @@ def test_a_run_in_which_everything_fails_says_so(command: tuple[object, ...], mo
     assert result.exit_code == 1
     assert "All 3 tasks failed." in result.stderr
     assert BROKEN in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda five: sys.exit(3), "SystemExit: 3"),
+        (lambda five: None, "returned a NoneType, not a scotopic.evaluation.Prediction"),
+        (lambda five: replace(five, disparity=five.disparity[1:]), "disparity that the method returned has shape"),
+        (lambda five: replace(five, disparity=five.disparity > 4), "and type bool, but must be a number"),
+        (lambda five: replace(five, seconds=float("nan")), "cannot have taken nan seconds"),
+    ],
+)
+def test_a_method_that_answers_nonsense_fails_alone(
+    command: tuple[object, ...], monkeypatch: pytest.MonkeyPatch, answer: Any, words: str
+) -> None:
+    monkeypatch.setitem(METHODS, "nonsense", lambda *given: answer(answer_five(*given)))
+
+    result = run(*command, "--method", "nonsense", "--method", "five")
+
+    assert result.exit_code == 1
+    assert words in result.stderr.splitlines()[-1]
+    assert f"error: {len(SCENES)} of {2 * len(SCENES)} tasks failed" in result.stderr
+
+
+def test_a_method_may_answer_in_other_types(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(*given: Any) -> Prediction:
+        five = answer_five(*given)
+        masked = np.ma.masked_array(five.disparity + 2, np.eye(*five.disparity.shape, dtype=bool))
+        return Prediction(masked, five.dense.tolist(), five.dense > 0, seconds=np.float32(0.5))  # type: ignore[arg-type]
+
+    monkeypatch.setitem(METHODS, "five", answer)
+    run_benchmark(small_plan("five"), data, tmp_path / "out")
+
+    records = records_of(tmp_path / "out").values()
+    assert [record.seconds for record in records] == [0.5] * len(SCENES)
+    for record in records:
+        with np.load(maps_path(tmp_path / "out", record.task)) as maps:
+            shape = maps["disparity"].shape
+            np.testing.assert_array_equal(maps["disparity"], np.where(np.eye(*shape), np.nan, 7))
 
 
 def test_a_missing_model_fails_its_tasks_alone(data: Path, tmp_path: Path) -> None:

@@ -426,7 +426,9 @@ def test_disparities_down_to_0_and_below_are_no_marks(tmp_path: Path, lowest: in
     assert "means unknown" not in succeed("evaluate", tmp_path / "map.pfm", tmp_path / "truth.pfm").stderr
 
 
-@pytest.mark.parametrize("array", [np.zeros((3, 4, 5)), np.zeros((4, 5), complex), np.zeros(()), np.zeros((0, 5))])
+@pytest.mark.parametrize(
+    "array", [np.zeros((3, 4, 5)), np.zeros((4, 5), complex), np.ones((4, 5), bool), np.zeros(()), np.zeros((0, 5))]
+)
 def test_an_array_that_is_no_map_is_refused(tmp_path: Path, array: np.ndarray) -> None:
     np.save(tmp_path / "map.npy", array)
     assert "one channel of numbers" in error_line(run(tmp_path / "map.npy", tmp_path / "map.npy"))

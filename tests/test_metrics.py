@@ -149,6 +149,12 @@ def test_a_threshold_that_is_no_distance_is_refused(threshold: float) -> None:
         score(np.ones((4, 4)), np.ones((4, 4)), thresholds=(threshold,))
 
 
+@pytest.mark.parametrize("kind", [bool, complex, object])
+def test_what_is_no_number_of_px_is_refused(kind: type) -> None:
+    with pytest.raises(InputError, match=f"The truth has values of type {np.dtype(kind)}"):
+        score(np.ones((3, 3)), np.ones((3, 3), kind))
+
+
 @pytest.mark.parametrize(
     ("first", "second"), [((4, 4), (4, 5)), ((4, 4, 1), (4, 4, 1)), ((0, 4), (0, 4)), ((4,), (4,))]
 )

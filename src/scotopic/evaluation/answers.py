@@ -132,7 +132,8 @@ def read_confidence(path: Path) -> Map:
 
 def as_map(array: NDArray[Any], path: Path, what: str) -> Map:
     """Return an array as a float64 map, or raise :class:`InputError` if its shape or type is wrong."""
-    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
+    kinds = "fiu" if what.startswith("disparity") else "fiub"  # others may be masks
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in kinds:
         raise wrong_map(array, path, what)
     return array.astype(np.float64)
 

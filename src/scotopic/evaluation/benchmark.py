@@ -27,10 +27,12 @@ from scotopic.evaluation.records import Record, Task, failure_path, maps_path, s
 from scotopic.evaluation.reuse import find_reusable, forget_failures, write_plan
 from scotopic.evaluation.scene import Scene
 from scotopic.io import atomic_path, claim_folder
+from scotopic.io.masks import masked_to_nan
 from scotopic.io.replacement import locked_folder
 from scotopic.sensor import to_uint8
 
 Arrays = dict[str, NDArray[Any]]
+_MAPS = ("disparity", "dense", "confidence")  # of a prediction
 
 
 @dataclass(frozen=True)
@@ -113,19 +115,43 @@ def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
         inputs = {"left": to_uint8(left), "truth": scene.truth.astype(np.float16)}
         method = get_method(task.method)
         start = time.perf_counter()
-        prediction = method(left, right, scene, min(task.max_disparity, left.shape[1]))
-        seconds = time.perf_counter() - start if prediction.seconds is None else prediction.seconds
-        maps = {name: getattr(prediction, name).astype(np.float16) for name in ("disparity", "dense", "confidence")}
+        answer = method(left, right, scene, min(task.max_disparity, left.shape[1]))
+        seconds = time.perf_counter() - start
         height, width = scene.truth.shape
+        prediction = _check_prediction(answer, (height, width))
+        seconds = seconds if prediction.seconds is None else prediction.seconds
+        with np.errstate(over="ignore"):
+            maps = {name: getattr(prediction, name).astype(np.float16) for name in _MAPS}
         record = Record(task, *_score_windows(prediction, scene, plan), seconds, width, height)
         beyond, motion = _percent_beyond(scene, task.max_disparity), _score_poses(prediction, scene)
         record = replace(record, beyond_percent=beyond, motion=motion)
         _check_inputs(task, dataset)
     except ScotopicError as error:
         record = Record(task, error=str(error))
-    except Exception as error:  # another author's method may fail in any way; the table goes on without it
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # another author's method may fail in any way; the table goes on without it
         record = Record(task, error=f"{type(error).__name__}: {error!s:.300}")
     return Outcome(record, maps, inputs)
+
+
+def _check_prediction(answer: Any, shape: tuple[int, int]) -> Prediction:
+    """Return what a method answered with its maps as arrays, or raise :class:`InputError` if it cannot be scored."""
+    if not isinstance(answer, Prediction):
+        raise InputError(f"The method returned a {type(answer).__name__}, not a scotopic.evaluation.Prediction.")
+    maps = {name: np.asarray(masked_to_nan(getattr(answer, name))) for name in _MAPS}
+    for name, values in maps.items():
+        kinds = "fiub" if name == "confidence" else "fiu"
+        if values.shape != shape or values.dtype.kind not in kinds:
+            raise InputError(
+                f"The {name} that the method returned has shape {values.shape} and type {values.dtype}, but must be a "
+                f"number for each pixel, {shape}."
+            )
+    seconds = None if answer.seconds is None else float(answer.seconds)
+    if seconds is not None and not 0 <= seconds < math.inf:
+        raise InputError(f"The method cannot have taken {seconds} seconds.")
+    return Prediction(**maps, seconds=seconds, poses=answer.poses, covariances=answer.covariances)
 
 
 def _check_inputs(task: Task, dataset: Dataset) -> None:

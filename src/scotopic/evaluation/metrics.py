@@ -312,7 +312,11 @@ def _half(window: int) -> int:
 
 def _as_maps(prediction: NDArray[Any], truth: NDArray[Any]) -> tuple[Map, Map]:
     """Both maps as float64 with every unknown value NaN; copies, never the caller's own."""
-    predicted, true = (np.array(masked_to_nan(each), np.float64, order="C") for each in (prediction, truth))
+    given = [np.asarray(masked_to_nan(each)) for each in (prediction, truth)]
+    for name, each in zip(("prediction", "truth"), given, strict=True):
+        if each.dtype.kind not in "fiu":
+            raise InputError(f"The {name} has values of type {each.dtype}, but a disparity is a number of px.")
+    predicted, true = (np.array(each, np.float64, order="C") for each in given)
     if predicted.ndim != 2 or predicted.shape != true.shape or predicted.size == 0:
         raise InputError(
             f"Prediction and truth must be two maps H x W of one size, but have shapes {predicted.shape} and "
