@@ -171,7 +171,7 @@ def test_an_upload_with_opaque_alpha_is_taken_without_it(visitor: Session, tmp_p
     np.testing.assert_array_equal(inputs.receive_view(visitor, "left", path, LIMITS).pixels, noise())
 
 
-@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
+@pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_the_visitor_is_told_of_an_image_that_is_to_be_turned(visitor: Session, tmp_path: Path, side: str) -> None:
     for each in ("left", "right"):

@@ -78,7 +78,7 @@ def test_float_images_in_pfm_and_tiff_are_read_as_float32(tmp_path: Path) -> Non
         np.testing.assert_array_equal(back, image)
 
 
-@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
+@pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
 def test_a_jpeg_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     data = cv2.imencode(".jpg", smooth_image())[1].tobytes()
     tiff = b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)  # orientation 6: a quarter turn

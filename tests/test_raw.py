@@ -104,7 +104,7 @@ def test_demosaiced_is_full_size_and_not_stretched_by_its_brightest_pixels(tmp_p
     np.testing.assert_allclose(dim, light(74), atol=2 / 65535)
 
 
-@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
+@pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
 def test_a_picture_is_not_turned_by_its_metadata(tmp_path: Path) -> None:
     rawpy()
     path = write_dng(tmp_path / "turned.dng", mosaic_of(164, 264, 364, 464), orientation=6)

@@ -15,7 +15,7 @@ from scotopic.io.images import count_pages, decode_pages, read_pages
 from scotopic.io.tiff import is_damaged
 
 
-@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
+@pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_no_page_of_a_tiff_is_turned_by_its_metadata(tmp_path: Path, orientation: int, kind: type) -> None:
@@ -196,7 +196,7 @@ def test_a_stack_that_is_cut_short_is_not_its_first_page(tmp_path: Path) -> None
     assert count_pages(tmp_path / "cut.tif") > 1
 
 
-@pytest.mark.filterwarnings("ignore:An image file says:scotopic.errors.PairWarning")
+@pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
 def test_a_page_that_is_not_there_does_not_spoil_those_before_it(tmp_path: Path) -> None:
     page = np.arange(63, dtype=np.uint8).reshape(7, 9)
     tifffile.imwrite(tmp_path / "turned.tif", page, extratags=[(274, "H", 1, 3, True)], byteorder="<")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 import tifffile
 from video_runs import NAMES, listing, read_video, write_source, write_video
 
-from scotopic.errors import InputError, OutputError, SettingsError
+from scotopic.errors import InputError, OutputError, PairWarning, SettingsError
 from scotopic.io import write_png
 from scotopic.io.frames import FrameFolder, open_frames, open_pairs
 from scotopic.io.video import VideoFile, is_cut_short, video_file
@@ -151,6 +152,73 @@ def test_a_clip_that_is_cut_in_its_last_frame_is_refused_and_no_damaged_frame_is
         assert len(given) < 4
         for frame, true in zip(given, expected, strict=False):
             np.testing.assert_array_equal(frame, true)
+
+
+def timed_video(path: Path, seconds: Sequence[float]) -> Path:
+    """Write a video of variable frame rate, whose frames are shown at these times."""
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("ffv1", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 48, 32, "gray"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number, time in enumerate(seconds):
+            frame = av.VideoFrame.from_ndarray(np.full((32, 48), 20 * number, np.uint8), "gray")
+            frame.pts, frame.time_base = round(1000 * time), Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize("begin", [0.0, 7.0])
+def test_a_video_of_variable_rate_that_begins_at_any_time_is_whole(tmp_path: Path, begin: float) -> None:
+    times = [begin + 0.3 * k**1.5 for k in range(9)]
+    clip = timed_video(tmp_path / "clip.mkv", times)
+
+    with open_pairs(clip, timed_video(tmp_path / "steady.mkv", times), start=0) as pairs:
+        assert len(list(pairs)) == len(times)
+
+
+def test_frames_of_a_video_have_the_times_at_which_they_are_shown(tmp_path: Path) -> None:
+    times = [0.5, 0.54, 0.66, 0.7, 0.9]
+    clip = timed_video(tmp_path / "clip.mkv", times)
+
+    with open_pairs(clip, clip, start=1) as pairs:
+        found = [pairs.time(number) for number, _ in enumerate(pairs, 1)]
+
+    assert found == pytest.approx([time - times[0] for time in times[1:]], abs=1e-3)
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_pairs_of_videos_that_are_shown_at_different_times_are_doubted_once(tmp_path: Path, start: int) -> None:
+    times = np.arange(8) / 25
+    left = timed_video(tmp_path / "left.mkv", [*times[:3], *times[4:]])  # without the frame at 0.12 s
+    right = timed_video(tmp_path / "right.mkv", times[:7] + 7)  # by another clock
+
+    with pytest.warns(PairWarning) as told, open_pairs(left, right, start=start) as pairs:
+        list(pairs)
+    assert [str(each.message)[:44] for each in told] == ["Frame 3 is shown 0.160 s after the first one"]
+    assert "0.120 s in" in str(told[0].message)
+
+
+def test_jitter_of_the_times_is_no_reason_for_doubt(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    left, right = ([k / 25 + jitter * (k % 2) for k in range(6)] for jitter in (0.0, 0.015))
+
+    with open_pairs(timed_video(tmp_path / "left.mkv", left), timed_video(tmp_path / "right.mkv", right)) as pairs:
+        assert len(list(pairs)) == 6
+    assert not recwarn.list
+
+
+def test_a_video_that_is_to_be_turned_is_taken_as_stored_with_a_warning(tmp_path: Path) -> None:
+    with video_file(tmp_path / "clip.mp4", 25.0) as film:
+        film.write(np.zeros((48, 64, 3), np.uint8))
+    data = bytearray((tmp_path / "clip.mp4").read_bytes())
+    matrix = data.index(b"tkhd") + 44  # after version, times, track, duration, layer and volume
+    turned = [0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30]  # by a quarter, as a phone held upright
+    data[matrix : matrix + 36] = struct.pack(">9i", *turned)
+    (tmp_path / "clip.mp4").write_bytes(data)
+
+    with pytest.warns(PairWarning, match="to be turned"):
+        (frame,) = VideoFile(tmp_path / "clip.mp4").read(0)
+    assert frame.shape == (48, 64, 3)
 
 
 @pytest.mark.parametrize(("form", "bits"), [("gray10le", 10), ("gray12le", 12), ("gray16le", 16), ("gbrp16le", 16)])

@@ -7,6 +7,7 @@ messages hold. Nothing is linearized, scaled or rotated by metadata.
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 from scotopic.io.bags import BagTopic, is_bag, open_topic, pair_by_time, split_topic
 from scotopic.io.disparity import NPZ_FORMAT, write_disparity
 from scotopic.io.images import as_image, as_recorded, decode_pages, read_image, write_png
@@ -165,6 +166,7 @@ class StereoFrames:
             self.pairing = f"{left.total} pairs of {recorded}, by the times {clock}"
             if left.camera_info is not None and right.camera_info is not None:
                 self.camera_infos = left.camera_info, right.camera_info
+        self._has_told = False
         self.doubt = _doubt_pairing(left, right)  #: what to tell the user if pairs seem to be of different times
         self._stop = None if count is None else start + count
         totals = [view.total for view in (left, right) if view.total is not None]
@@ -196,12 +198,13 @@ class StereoFrames:
             yield pair
 
     def time(self, number: int) -> float | None:
-        """Return when a pair was taken, in seconds, if the left view says."""
-        return self.left.time(number) if isinstance(self.left, BagTopic) else None
+        """Return when a pair that was read was taken, in seconds, if the left view says."""
+        return self.left.time(number) if isinstance(self.left, BagTopic | VideoFile) else None
 
     def _next(self, number: int) -> tuple[Frame, Frame] | None:
         left, right = next(self._left, None), next(self._right, None)
         if left is not None and right is not None:
+            self._check_times(number)
             return left, right
         if (left is None and right is None) or self._shortest:
             return None
@@ -210,6 +213,21 @@ class StereoFrames:
             f"{ended.title} ends after {number} frames, but {other.title} has more. Complete it, or pass "
             "shortest=True to stop there."
         )
+
+    def _check_times(self, number: int) -> None:
+        """Warn, once, if two videos show the frames of a pair at different times: a camera may have dropped one."""
+        if not (isinstance(self.left, VideoFile) and isinstance(self.right, VideoFile)) or self._has_told:
+            return
+        left, right = self.left.time(number), self.right.time(number)
+        if left is not None and right is not None and abs(left - right) > 0.5 / (self.left.fps or 25):
+            self._has_told = True
+            warnings.warn(
+                f"Frame {number} is shown {left:.3f} s after the first one in {self.left.title}, but {right:.3f} s in "
+                f"{self.right.title}. A frame may be missing in one of them: check that the views of a pair show one "
+                "moment.",
+                PairWarning,
+                stacklevel=4,
+            )
 
     def _check_size(self, number: int, pair: tuple[Frame, Frame]) -> None:
         for view, frame in zip((self.left, self.right), pair, strict=True):

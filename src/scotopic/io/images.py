@@ -32,7 +32,7 @@ from scotopic.io.tiff import gray_and_alpha, is_damaged, uncompressed_tiles
 
 #: A warning. It names no file, so that Python shows it once for all frames of a stream.
 TURNED = (
-    "An image file says that it is to be turned or mirrored when it is shown, as files of phones and cameras do. Its "
+    "A file says that it is to be turned or mirrored when it is shown, as files of phones and cameras do. Its "
     "pixels are used as they are stored. If the cameras stood side by side as the pictures are shown, turn both first "
     "and save them so."
 )

@@ -3,6 +3,7 @@
 import itertools
 import os
 import struct
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
@@ -12,9 +13,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, OutputError, SettingsError
+from scotopic.errors import InputError, OutputError, PairWarning, SettingsError
 from scotopic.io.atomic import atomic_path
-from scotopic.io.images import check_pixels
+from scotopic.io.images import TURNED, check_pixels
 from scotopic.io.input_file import check_memory, explain, open_input, plain_file_size, reading
 from scotopic.io.jpeg import has_damaged_codes
 
@@ -52,6 +53,7 @@ class VideoFile:
                 "plays, fetch it again, or convert it."
             )
         self._container, self._max_pixels = container, max_pixels
+        self._times: list[float | None] = []  # of the frames that were decoded, s
         stream = container.streams.video[0]
         self._is_jpeg = stream.codec_context.name == "mjpeg"
         stream.thread_type = "SLICE" if self._is_jpeg else "AUTO"  # of JPEG a packet is a frame, at once
@@ -65,7 +67,9 @@ class VideoFile:
             raise
         rate = float(stream.average_rate or stream.guessed_rate or 0)
         self.fps = rate if 0 < rate < 10_000 else None
-        by_duration = _frames_by_duration(container, stream, rate)
+        begin, self._end = _shown_from_to(container, stream)
+        count = 0.0 if self._end is None else (self._end - begin) * rate
+        by_duration = int(count + 0.5) if 0.5 <= count < 2**31 else None
         self.total = int(stream.frames) if 0 < stream.frames < 2**31 else by_duration
         is_exact = stream.frames > 0 and (head[4:8] == b"ftyp" or _is_avi(head))  # MP4, MOV and AVI count their frames
         if head[4:8] == b"ftyp" and by_duration is not None and by_duration < stream.frames:
@@ -105,13 +109,16 @@ class VideoFile:
             except (av.FFmpegError, OSError, ValueError) as error:
                 frame, is_whole, cause = None, False, error
             is_whole = is_whole or (frame is not None and number < start)
-            if frame is None and cause is None and number >= (1 if self.total is None else self.total - self.slack):
+            if frame is None and cause is None and self._may_end(number):
                 return
             if frame is None or not is_whole:
                 if self._is_cut:
                     return
                 raise self._broken(number, start) from cause
+            self._times.append(frame.time)
             if number >= start:
+                if number == start and frame.rotation:
+                    warnings.warn(TURNED, PairWarning, stacklevel=4)
                 self._check_size(frame.width, frame.height)  # which may be another than the file announces
                 with reading(self.path, "a video", "Convert it to another format."):
                     pixels = _values(frame)
@@ -137,6 +144,14 @@ class VideoFile:
                 is_first = False
                 yield frame, is_whole and (self._is_cut or not frame.is_corrupt)
 
+    def _may_end(self, number: int) -> bool:
+        """Return whether a file can be whole that has so many frames."""
+        if self.total is None or number >= self.total - self.slack:
+            return number > 0
+        # Where the frames are not counted, their rate may vary.
+        last = self._times[-1] if self._times and self.slack else None
+        return last is not None and self._end is not None and last >= self._end - 2 * self.slack / (self.fps or 25)
+
     def _check_size(self, width: int, height: int) -> None:
         check_pixels(self.title, width, height, self._max_pixels)
         check_memory(self.title, f"frames of {width} x {height} px", 12 * width * height)
@@ -147,6 +162,11 @@ class VideoFile:
             f"Frame {number} of {self.title} cannot be read. The file announces {self.total or 'at least 1'} frames, "
             f"so it is broken or cut short. Fetch it again{fewer}."
         )
+
+    def time(self, number: int) -> float | None:
+        """Return when a frame that was read is shown, in seconds after the first; ``None`` if the file does not say."""
+        first, time = self._times[0], self._times[number]
+        return None if first is None or time is None else time - first
 
     def name(self, number: int) -> None:
         """Return ``None``: a frame of a video has no file of its own."""
@@ -168,15 +188,16 @@ def _open_container(path: Path) -> Any:
     return None
 
 
-def _frames_by_duration(container: Any, stream: Any, rate: float) -> int | None:
-    """Return how many frames a file shows, by its duration; ``None`` if it does not say."""
-    seconds = 0.0
+def _shown_from_to(container: Any, stream: Any) -> tuple[float, float | None]:
+    """Return the time of the first frame, in seconds, and that at which a file says that it ends, if it does."""
+    begin = 0.0 if container.start_time is None else container.start_time / 1e6
     if stream.duration is not None and stream.time_base is not None:
-        seconds = float(stream.duration * stream.time_base)
-    elif container.duration is not None:
-        seconds = container.duration / 1e6
-    count = seconds * rate
-    return int(count + 0.5) if 0.5 <= count < 2**31 else None
+        return begin, begin + float(stream.duration * stream.time_base)
+    if container.duration is None:
+        return begin, None
+    # What Matroska calls the duration is the time of the end.
+    is_end = "matroska" in container.format.name
+    return begin, container.duration / 1e6 + (0.0 if is_end else begin)
 
 
 def _values(frame: Any) -> NDArray[Any]:
