@@ -244,6 +244,8 @@ def test_opencv_lengths_in_millimeters_are_asked_for_and_then_converted(tmp_path
         ("500 320 240 0x1 0\n", "line 1: '0x1'"),
         ("fx 500\nfx 501\n", "line 2: 'fx' is given again"),
         ("0 320 240 0.1 0\n", "fx = 0 px"),
+        ("1e-300 320 240 0.1 0\n", "fx = 1e-300 px; it must be above 1e-06"),
+        ("500 320 240 1e-300 0\n", "baseline = 1e-300 m; it must be above 1e-06"),
         ("1e300 320 240 0.1 0\n", "line 1: '1e300' in fx"),
         ("P1:\n  rows: 3\n  cols: 4\n  data: [1, 2\nP2: 3\n", "line 5: This is not valid YAML"),
         ("P1: [1, 2]\nP2: [1, 2]\n", "P1 has 2 numbers"),

@@ -19,6 +19,7 @@ UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 # Far beyond any camera, and still small enough that no product of them leaves float32.
 _MOST_PIXELS = 1e7
 _MOST_METERS = 1e5
+_LEAST_LENGTH = 1e-6  # px or m, likewise
 # Two rectified cameras share focal length and rows; files round them to six digits or so.
 _FOCAL_TOLERANCE = 1e-4
 _ROW_TOLERANCE = 0.05  # px
@@ -103,8 +104,8 @@ class Calibration:
                 raise InputError(f"The calibration has {name} = {value!r}, which is not a number.")
             most, unit = (_MOST_METERS, "m") if name == "baseline" else (_MOST_PIXELS, "px")
             is_length = name in ("fx", "fy", "baseline")
-            if not abs(float(value)) <= most or (is_length and float(value) <= 0):  # NaN too
-                above = "above 0 and " if is_length else ""
+            if not abs(float(value)) <= most or (is_length and float(value) < _LEAST_LENGTH):  # NaN too
+                above = f"above {0 if value <= 0 else _LEAST_LENGTH:g} and " if is_length else ""
                 swapped = " It is negative if left and right are swapped." if name == "baseline" and value < 0 else ""
                 raise InputError(
                     f"The calibration has {name} = {value:g} {unit}; it must be {above}at most {most:g}.{swapped}"
