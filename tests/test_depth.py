@@ -108,6 +108,20 @@ def test_uncertainty_is_the_first_order_one() -> None:
     np.testing.assert_allclose(depth_uncertainty(disparity, CALIBRATION, little), moved, rtol=1e-3)
 
 
+@pytest.mark.parametrize("right", [np.zeros((3, 5)), np.zeros((4, 6)), np.zeros((3, 6), complex)])
+def test_disparities_of_two_views_that_do_not_fit_are_refused(right: np.ndarray) -> None:
+    with pytest.raises(InputError, match="The disparities of the two views"):
+        disparity_uncertainty(np.zeros((3, 6)), right)
+
+
+def test_infinity_is_no_disparity_to_compare_with() -> None:
+    right = np.array([[1.0, np.inf, 1.0, 1.0]])
+
+    spread = disparity_uncertainty(np.ones((1, 4)), right)  # pixel x is compared with x - 1
+
+    np.testing.assert_allclose(spread, [[np.nan, 12**-0.5, np.nan, 12**-0.5]])
+
+
 def test_drawn_disparities_scatter_in_depth_as_the_uncertainty_says() -> None:
     random = np.random.default_rng(0)
     drawn = (40 + 0.5 * random.standard_normal((400, 500))).astype(np.float32)

@@ -16,10 +16,20 @@ from scotopic.cv import StereoScotopic
 from scotopic.depth import Calibration, depth_from_disparity, depth_uncertainty, disparity_uncertainty
 from scotopic.errors import InputError
 from scotopic.evaluation.curves import at_coverage, risk_coverage
-from scotopic.io import as_image, read_disparity, write_disparity, write_npz, write_pfm, write_png, write_submission
+from scotopic.evaluation.metrics import score
+from scotopic.io import (
+    as_image,
+    read_disparity,
+    write_disparity,
+    write_npz,
+    write_pfm,
+    write_ply,
+    write_png,
+    write_submission,
+)
 from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.result import Match, Reason
-from scotopic.sensor import merge_burst
+from scotopic.sensor import estimate_shifts, flux_from_bits, flux_variance, merge_burst, to_uint8
 from scotopic.settings import make_settings
 
 SETTINGS: dict[str, Any] = {"preset": "fast", "device": "cpu", "max_disparity": 16}
@@ -277,6 +287,11 @@ def test_no_writer_stores_what_is_under_a_mask(tmp_path: Any) -> None:
     for write, masked in ((write_npz, {"reason": values.astype(np.uint8)}), (write_png, values.astype(np.uint8))):
         with pytest.raises(InputError, match="masked"):
             write(tmp_path / "other", *((masked, 1) if write is write_npz else (masked,)))  # type: ignore[operator]
+    points = np.ma.masked_array(np.ones((4, 3), np.float32), np.eye(4, 3, dtype=bool))
+    with pytest.raises(InputError, match="3 of 4 points are not finite"):
+        write_ply(tmp_path / "points.ply", points)
+    with pytest.raises(InputError, match="masked"):
+        write_ply(tmp_path / "points.ply", points.filled(1), colors=points.astype(np.uint8))
 
 
 def test_scores_and_uncertainties_leave_out_what_is_masked() -> None:
@@ -293,6 +308,42 @@ def test_scores_and_uncertainties_leave_out_what_is_masked() -> None:
     flat = np.ma.masked_array(np.zeros((4, 5), np.float32), mask)
     np.testing.assert_array_equal(np.isnan(disparity_uncertainty(flat, np.zeros((4, 5), np.float32))), mask)
     np.testing.assert_array_equal(np.isnan(disparity_uncertainty(np.zeros((4, 5), np.float32), flat)), mask)
+
+
+def test_a_region_does_not_hold_what_is_masked_in_it() -> None:
+    errors, inside = np.array([[1.0, 2.0, 4.0]]), np.ma.masked_array([[True, True, True]], [[False, False, True]])
+
+    scored = score(errors, np.zeros((1, 3)), 1, region=inside)
+
+    assert (scored.pixels, scored.epe) == (2, 1.5)
+
+
+def test_8_bits_keep_the_mask() -> None:
+    pixels = to_uint8(np.ma.masked_array([[1.0, np.nan]], [[False, True]]))
+
+    assert isinstance(pixels, np.ma.MaskedArray)
+    assert (pixels[0, 0], pixels.mask.tolist()) == (255, [[False, True]])
+
+
+def test_the_flux_of_masked_pixels_is_unknown() -> None:
+    ones = np.ma.masked_array([0, 99], [False, True])
+
+    flux, saturated = flux_from_bits(ones, 10)
+
+    np.testing.assert_array_equal(flux, [0, np.nan])
+    assert not saturated.any()
+    np.testing.assert_array_equal(flux_variance(np.ma.masked_array(flux, ones.mask), 10), [0, np.nan])
+
+
+@pytest.mark.parametrize("under", [0.0, 50.0])
+def test_what_is_masked_does_not_decide_how_frames_are_shifted(under: float) -> None:
+    frame = cv2.GaussianBlur(np.random.default_rng(0).random((64, 80)), (0, 0), 3.0)
+    frame = (frame - frame.min()) / np.ptp(frame)
+    mask = np.zeros(frame.shape, bool)
+    mask[25:30, 35:45] = True
+    frames = [np.ma.masked_array(np.where(mask, under, np.roll(frame, shift, 1)), mask) for shift in (0, 3)]
+
+    np.testing.assert_allclose(estimate_shifts(frames), [[0, 0], [3, 0]], atol=0.1)
 
 
 def test_a_burst_is_the_mean_of_the_frames_in_which_a_pixel_is_not_masked() -> None:

@@ -56,6 +56,14 @@ def test_infinity_and_nan_are_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_pfm(tmp_path / "map.pfm"), values)
 
 
+def test_an_array_in_any_order_of_its_values_is_stored(tmp_path: Path) -> None:
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    for array in (rows.T, np.asfortranarray(rows), rows[:, ::-1], np.broadcast_to(rows[:1], (5, 4))):
+        write_pfm(tmp_path / "map.pfm", array)
+        np.testing.assert_array_equal(read_pfm(tmp_path / "map.pfm"), array)
+
+
 @pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])
 def test_opencv_reads_what_we_write_and_we_what_opencv_writes(tmp_path: Path, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)

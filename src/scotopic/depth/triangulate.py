@@ -96,6 +96,12 @@ def disparity_uncertainty(
         ``H x W`` px, NaN without a left disparity, and where the matching pixel lies out of view.
     """
     left, right = (np.asarray(masked_to_nan(each)) for each in (left, right))
+    if left.ndim != 2 or left.shape != right.shape or not {left.dtype.kind, right.dtype.kind} <= {*"fiu"}:
+        raise InputError(
+            f"The disparities of the two views have shapes {left.shape} and {right.shape} and types {left.dtype} and "
+            f"{right.dtype}. Pass two maps of numbers, H x W."
+        )
+    left, right = (np.where(np.isfinite(each), each, np.nan) for each in (left, right))  # +inf marks unknown in files
     other, inside = sample_columns(right, np.arange(left.shape[1]) - left)
     variance = (left.astype(np.float64) - other) ** 2 / 2 + 1 / 12
     if patch_size is not None:

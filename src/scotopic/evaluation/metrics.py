@@ -252,7 +252,7 @@ def as_region(region: NDArray[Any] | None, shape: tuple[int, ...]) -> Mask:
     """Return a region as a mask of `shape`, all of it for ``None``; raise :class:`InputError` if it cannot be one."""
     if region is None:
         return np.ones(shape, np.bool_)
-    mask: NDArray[Any] = np.asarray(region)
+    mask: NDArray[Any] = np.asarray(np.ma.filled(region, False))
     if mask.shape != shape or mask.dtype != np.bool_:
         raise InputError(
             f"The region must be a bool mask of shape {shape} like the maps, not {mask.dtype} of shape {mask.shape}. "

@@ -20,7 +20,9 @@ def write_depth_png(path: str | os.PathLike[str], depth: NDArray[np.floating]) -
 
     Raises :class:`InputError` if the array is not such a map, and :class:`OutputError` if the file cannot be written.
     """
-    millimeters = np.rint(np.nan_to_num(check_map(depth, path), nan=0.0, posinf=0.0).astype(np.float64) * 1000)
+    millimeters = np.rint(
+        np.nan_to_num(check_map(depth, path), nan=0.0, posinf=0.0, neginf=0.0).astype(np.float64) * 1000
+    )
     stored = np.where((millimeters >= 0) & (millimeters <= 65535), millimeters, 0).astype(np.uint16)
     write_png(path, stored)
 

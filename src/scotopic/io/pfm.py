@@ -76,7 +76,7 @@ def write_pfm(path: str | os.PathLike[str], array: NDArray[np.floating]) -> None
             "holds floats of shape H x W or H x W x 3."
         )
     with np.errstate(over="ignore"):
-        stored = array[::-1].astype("<f4")
+        stored = array[::-1].astype("<f4", order="C")
     if array.dtype.itemsize > 4 and np.any(np.isinf(stored) & np.isfinite(array[::-1])):
         raise InputError(
             f"Values up to {np.abs(array[np.isfinite(array)]).max():.3g} cannot be stored as PFM {os.fspath(path)!r}: "

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError
 from scotopic.io.atomic import atomic_path
+from scotopic.io.masks import unmasked
 
 _PROPERTIES = {"<f4": "float", "|u1": "uchar"}
 
@@ -59,7 +60,7 @@ def _columns(
     what: str, values: NDArray[Any], shape: tuple[int, ...], kind: str, names: tuple[str, ...]
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of an array as they are stored, by name."""
-    array = np.asarray(values)
+    array = unmasked(values, what)
     if array.shape != shape or array.dtype.kind != kind or (kind == "u" and array.dtype != np.uint8):
         expected = f"{'uint8' if kind == 'u' else 'floats'} of shape {shape}"
         raise InputError(f"The {what} of a PLY file must be {expected}, not {array.dtype} of shape {array.shape}.")

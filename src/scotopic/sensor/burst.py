@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io import as_image
 from scotopic.io.images import as_recorded, decode_pages
-from scotopic.io.masks import Mask, pixel_mask
+from scotopic.io.masks import Mask, fill_masked, pixel_mask
 from scotopic.sensor.model import Sensor
 from scotopic.sensor.recording import Recording
 from scotopic.subpixel import parabola_offset
@@ -113,7 +113,7 @@ def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 1
     Parameters
     ----------
     images
-        ``H x W`` or ``H x W x C``, all of one size.
+        ``H x W`` or ``H x W x C``, all of one size. What is masked is filled from its neighbors.
     max_shift
         Largest shift between any image and the first; at most a quarter of the image.
 
@@ -129,7 +129,11 @@ def estimate_shifts(images: Sequence[NDArray[np.floating]], max_shift: float = 1
     SettingsError
         `max_shift` is negative or too large.
     """
-    gray = [np.asarray(image, np.float64) for image in images]
+    masks = map(pixel_mask, images)
+    gray = [
+        np.asarray(image if mask is None else fill_masked(np.ma.getdata(image), mask), np.float64)
+        for image, mask in zip(images, masks, strict=True)
+    ]
     gray = [image.mean(axis=2) if image.ndim == 3 else image for image in gray]
     if not gray or any(image.ndim != 2 or image.shape != gray[0].shape for image in gray):
         raise InputError("Frames can only be aligned if there are some, all of one size.")

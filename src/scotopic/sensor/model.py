@@ -302,18 +302,19 @@ def simulate_pair(
 def to_uint8(image: NDArray[np.floating]) -> NDArray[np.uint8]:
     """Convert an image in [0, 1] to 8 bits as the paper's files do: ``floor(255 I)``, so that 0.5 becomes 127.
 
-    Values outside [0, 1] are clipped. What came from 8 bits, k/255, becomes k again.
+    Values outside [0, 1] are clipped. What came from 8 bits, k/255, becomes k again. A masked array keeps its mask.
 
     Raises
     ------
     InputError
         `image` is not float, or has values that are not finite.
     """
-    values = np.asarray(image)
+    values = np.asarray(image.filled(0.0) if isinstance(image, np.ma.MaskedArray) else image)
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         raise InputError("Only finite floats can be stored in 8 bits. Divide integers by full scale, and replace NaN.")
     # The float32 nearest to k/255 is never below it, so the floor of its float64 product is k.
-    return np.floor(np.clip(values, 0.0, 1.0).astype(np.float64) * 255.0).astype(np.uint8)
+    pixels = np.floor(np.clip(values, 0.0, 1.0).astype(np.float64) * 255.0).astype(np.uint8)
+    return keep_mask(pixels, image)  # type: ignore[no-any-return]
 
 
 def _check_clean(image: NDArray[np.floating], name: str) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scotopic.errors import InputError, SettingsError
 from scotopic.io.input_file import check_memory, plain_file_size
 from scotopic.io.mapped import read_part
+from scotopic.io.masks import masked_to_nan
 from scotopic.sensor.array_file import load_array
 from scotopic.sensor.counts import check_white
 from scotopic.sensor.recording import Recording
@@ -134,7 +135,7 @@ def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.boo
     Parameters
     ----------
     ones
-        How often the bit of each pixel is set.
+        How often the bit of each pixel is set. The flux is NaN where they are masked.
     planes
         The number of planes.
 
@@ -144,7 +145,7 @@ def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.boo
     >>> [round(float(value), 3) for value in flux], saturated.tolist()
     ([0.0, 0.693, 5.298], [False, False, True])
     """
-    counts = np.asarray(ones, np.float64)
+    counts = np.asarray(masked_to_nan(ones), np.float64)
     if planes < 1 or np.any((counts < 0) | (counts > planes)):
         raise InputError(f"A pixel of {planes} planes must have 0 to {planes} bits set. Check the number of planes.")
     saturated = counts >= planes
@@ -154,7 +155,7 @@ def flux_from_bits(ones: ArrayLike, planes: int) -> tuple[Floats, NDArray[np.boo
 
 def flux_variance(flux: ArrayLike, planes: int) -> Floats:
     """Return the variance, to first order, of a flux measured in this many planes."""
-    variance: Floats = np.expm1(np.asarray(flux, np.float64)) / planes
+    variance: Floats = np.expm1(np.asarray(masked_to_nan(flux), np.float64)) / planes
     return variance
 
 
