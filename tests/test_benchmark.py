@@ -358,4 +358,5 @@ def test_the_command_changes_frames_and_scenes_of_a_plan(data: Path, tmp_path: P
 
     assert {record.task.frames for record in records_of(out).values()} == {0, 2}
     assert "tuning" in error_line(run(*given, "--scenes", "training"))
-    assert "frames" in error_line(run(*given, "--frames", "dark"))
+    for word in ("dark", "²"):
+        assert "frames" in error_line(run(*given, "--frames", word))

@@ -284,7 +284,7 @@ def test_given_levels_scale_an_image_and_clip_it(tmp_path: Path) -> None:
         ({"bits": 12, "white": 4095.0}, "both say"),
         ({"bits": 17}, "bits=17"),
         ({"bits": 0}, "bits=0"),
-        ({"black": 5.0, "white": 5.0}, "black"),
+        ({"black": 5.0, "white": 5.0}, "black 5 must be below white 5"),
         ({"kind": "raw", "white": 3.0}, "white is for images"),
         ({"kind": "counts", "white": 3.0, "bits": 12}, "bits is for images"),
     ],

@@ -177,7 +177,8 @@ def given_levels(black: float | None, white: float | None, bits: int | None, dty
             raise SettingsError(f"bits={bits} does not fit: {most}. Give white instead, or another number of bits.")
         white = 2**bits - 1
     scale = float(full_scale or 1)
-    return Levels((black or 0.0) / scale, (scale if white is None else white) / scale)
+    stored = Levels(black or 0.0, scale if white is None else white)  # so that errors have the units of the file
+    return Levels(stored.black / scale, stored.white / scale)
 
 
 def warn_of_given_levels(*images: Any) -> str | None:

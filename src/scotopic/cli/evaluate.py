@@ -377,7 +377,7 @@ def benchmark(
     plan = load_plan(str(plan_file or plan_name)).with_changes(
         methods=tuple(methods) or None,
         photons=tuple(photons) or None,
-        frames=tuple(int(text) if text.isdigit() else text for text in frames) or None,
+        frames=tuple(int(text) if text.isdecimal() else text for text in frames) or None,
         seeds=tuple(range(seeds)) if seeds else None,
     )
     if scenes is not None:

@@ -92,7 +92,7 @@ def _is_sequence(folder: Path) -> bool:
 
 
 def _archives(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
+    return sorted(path for path in folder.glob("*.npz") if path.stem.isdecimal())
 
 
 def _pictures(folder: Path) -> list[Path]:
