@@ -39,7 +39,8 @@ _NAME_UPLOADS = """() => new MutationObserver(() => {
 # of its pages, so a seventh page would wait for ever.
 _SAY_GOODBYE = """() => {
   window.addEventListener("pagehide", () => {
-    navigator.sendBeacon(document.querySelector("#views [data-session]").dataset.session + "/leave");
+    const views = document.querySelector("#views [data-session]");
+    if (views) navigator.sendBeacon(`${views.dataset.session}/leave`);
   });
   window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
 }"""
