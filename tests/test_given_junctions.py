@@ -78,8 +78,31 @@ def test_junctions_of_another_size_are_refused_with_both_sizes(pair: Pair, field
 def test_junctions_of_a_gray_image_are_refused_with_a_color_pair(pair: Pair, fields: Fields, preset: str) -> None:
     gray = tuple(scotopic.fit_junctions(image.mean(axis=2), fields[0].settings, device="cpu") for image in pair)
 
-    with pytest.raises(InputError, match=r"colors of shape \(48, 96, 1\).*\(48, 96, 3\)"):
+    with pytest.raises(InputError, match=r"'color_map' of the junctions has shape \(48, 96, 1\).*\(48, 96, 3\)"):
         scotopic.match(*pair, preset, "cpu", junctions=gray, max_disparity=24)
+
+
+@on_each_pipeline
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"parameters": lambda values: values[:2, :2]}, r"'parameters' .*\(9, 21, 5\)"),
+        ({"parameters": lambda values: values * np.nan}, "'parameters' .*finite"),
+        ({"boundary_map": lambda values: values * 255}, "'boundary_map' .*from 0 to 1"),
+        ({"boundary_map": lambda values: (values > 0.5).astype(np.uint8)}, "'boundary_map' .*uint8.*floats"),
+        ({"color_map": lambda values: values * np.inf}, "'color_map' .*finite"),
+        ({"settings": lambda settings: replace(settings, patch_size=24)}, r"'parameters' .*\(9, 21, 5\).*\(7, 19, 5\)"),
+    ],
+)
+def test_junctions_that_cannot_be_are_refused(
+    pair: Pair, fields: Fields, preset: str, change: dict[str, Any], words: str
+) -> None:
+    changed = tuple(
+        replace(field, **{name: to(getattr(field, name)) for name, to in change.items()}) for field in fields
+    )
+
+    with pytest.raises(InputError, match=words):
+        scotopic.match(*pair, preset, "cpu", junctions=changed, max_disparity=24)
 
 
 @on_each_pipeline

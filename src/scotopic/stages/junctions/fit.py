@@ -101,22 +101,37 @@ def place_field(backend: Backend[Array], field: Junctions[np.ndarray]) -> Juncti
 
 
 def check_fields(fields: Sequence[Junctions[np.ndarray]], shape: tuple[int, ...]) -> None:
-    """Raise :class:`InputError` unless two fields of junctions belong to views of this shape, fitted alike."""
+    """Raise :class:`InputError` unless two fields of junctions belong to views of this shape, fitted alike.
+
+    They may have been fitted by other means, and kernels check no bounds.
+    """
     left, right = fields
-    for field in fields:
-        if tuple(field.boundary_map.shape) != tuple(shape[:2]):
-            found = f"{field.boundary_map.shape[1]} x {field.boundary_map.shape[0]}"
-            raise InputError(
-                f"The junctions were fitted to an image of {found} px, but the pair has {shape[1]} x {shape[0]} px. "
-                "Fit them to the images of this pair."
-            )
-        if tuple(field.color_map.shape) != tuple(shape):
-            raise InputError(
-                f"The junctions have colors of shape {tuple(field.color_map.shape)}, but the pair has images of shape "
-                f"{tuple(shape)}. Fit them to the images of this pair."
-            )
     if left.settings != right.settings:
         raise InputError("The two fields of junctions were fitted with different settings. Fit them alike.")
+    settings, size = left.settings, shape[:2]
+    grid = tuple(-(-(length - settings.patch_size) // settings.stride) + 1 for length in size)
+    expected = {  # shape and range
+        "boundary_map": (size, 0.0, 1.0),
+        "color_map": (shape, -1.0, 2.0),  # may overshoot [0, 1] as images may
+        "parameters": ((*grid, 5), -np.inf, np.inf),
+    }
+    for field in fields:
+        for name, (wanted, low, high) in expected.items():
+            values = np.asarray(to_numpy(getattr(field, name))[0])
+            if name == "boundary_map" and values.ndim == 2 and values.shape != wanted:
+                found = f"{values.shape[1]} x {values.shape[0]}"
+                raise InputError(
+                    f"The junctions were fitted to an image of {found} px, but the pair has {shape[1]} x {shape[0]} "
+                    "px. Fit them to the images of this pair."
+                )
+            if values.shape != wanted or values.dtype.kind != "f":
+                raise InputError(
+                    f"{name!r} of the junctions has shape {values.shape} and type {values.dtype}, but must be floats "
+                    f"of shape {wanted} for this pair. Fit them to its images."
+                )
+            if not ((values >= low - 1e-3) & (values <= high + 1e-3) & np.isfinite(values)).all():
+                limits = "" if high == np.inf else f", or not from {low:g} to {high:g}"
+                raise InputError(f"{name!r} of the junctions has values that are not finite{limits}. Check the fit.")
 
 
 def draw_plain_map(backend: Backend[Array], image: Array, junctions: Junctions[Array]) -> Array:
