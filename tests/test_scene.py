@@ -179,7 +179,7 @@ def test_the_seed_decides_the_scene() -> None:
     assert np.abs(first.left - other.left).mean() > 0.01
 
 
-@pytest.mark.parametrize("arguments", [(31, 64, 0), (64, 31, 0), (64, 129, 0), (64, 64, -1)])
+@pytest.mark.parametrize("arguments", [(31, 64, 0), (64, 31, 0), (64, 129, 0), (64, 64, -1), (64.5, 64, 0)])
 def test_a_size_or_seed_out_of_range_is_refused(arguments: tuple[int, int, int]) -> None:
     with pytest.raises(SettingsError, match="at least 32 x 32"):
         render_scene(*arguments)

@@ -332,6 +332,10 @@ def test_a_shape_that_is_none_is_refused(shape: Any) -> None:
         scotopic.Matcher("fast", shape, "cpu")
 
 
+def test_a_shape_may_be_of_numbers_of_numpy() -> None:
+    assert scotopic.Matcher("fast", tuple(np.array([64, 96])), "cpu").shape == (64, 96, 1)
+
+
 def test_without_a_shape_the_first_pair_gives_it() -> None:
     pairs = draw_pairs(count=2)
     matcher = scotopic.Matcher("fast", device="cpu", **FEW)

@@ -105,10 +105,11 @@ def render_scene(
     SettingsError
         The size is too small or too tall, or `seed` is negative.
     """
-    if min(width, height) < 32 or height > 2 * width or seed < 0:
+    is_whole = all(isinstance(number, int | np.integer) for number in (width, height, seed))
+    if not is_whole or min(width, height) < 32 or height > 2 * width or seed < 0:
         raise SettingsError(
-            f"The scene must be at least 32 x 32 px and at most twice as high as wide, with a seed of 0 or more, not "
-            f"{width} x {height} px with seed {seed}."
+            f"The scene must be at least 32 x 32 px and at most twice as high as wide, with a seed of 0 or more, all "
+            f"of them whole numbers, not {width} x {height} px with seed {seed}."
         )
     surfaces = _build_room(np.random.default_rng(seed))
     room = _Room(surfaces if pose is None else [surface.seen_from(pose) for surface in surfaces], width, height)

@@ -494,10 +494,10 @@ def _full_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Return ``(height, width, channels)``."""
     sizes = tuple(shape) if isinstance(shape, Iterable) else ()
     full = (*sizes, 1) if len(sizes) == 2 else sizes
-    is_whole = all(isinstance(length, int) and length > 0 for length in full)
+    is_whole = all(isinstance(length, int | np.integer) and length > 0 for length in full)
     if len(full) != 3 or not is_whole or full[2] not in (1, 3):
         raise InputError(
             f"{shape!r} is not the shape of an image: give (height, width) or (height, width, channels) with 1 or 3 "
             "channels."
         )
-    return full
+    return int(full[0]), int(full[1]), int(full[2])
