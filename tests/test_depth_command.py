@@ -237,6 +237,19 @@ def test_a_calibration_of_another_shape_of_image_is_refused(pair: Path, tmp_path
     assert "718 x 496" in message
 
 
+def test_a_calibration_that_is_scaled_is_said_to_be(pair: Path, tmp_path: Path) -> None:
+    matrix = "[384 0 191.5; 0 384 72.7; 0 0 1]"
+    sides = "width=384\nheight=192\n"  # twice as large, or cropped to half of it
+    (tmp_path / "calib.txt").write_text(f"cam0={matrix}\ncam1={matrix}\ndoffs=0\nbaseline=100\n{sides}")
+
+    result = succeed(pair / "left.png", pair / "right.png", "-o", tmp_path, *FAST, "--calib", tmp_path / "calib.txt")
+
+    assert "warning: The calibration is for images of 384 x 192 px. It is scaled to 192 x 96 px" in result.stderr
+    used = json.loads((tmp_path / "report.json").read_text())["calibration"]
+    assert used["fx_px"] == 192
+    assert used["source"].endswith("; scaled from 384 x 192 px")
+
+
 def test_an_existing_cloud_is_not_overwritten(pair: Path, tmp_path: Path) -> None:
     (tmp_path / "cloud.ply").write_text("mine")
     options = (*FAST, "--calib", pair / "calib.txt", "--ply-file", tmp_path / "cloud.ply")

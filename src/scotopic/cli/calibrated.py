@@ -1,5 +1,6 @@
 """``--calib``, ``--unit``, ``--rectify`` and ``--ply`` of ``match`` and ``video``: rectified views, depth, points."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from scotopic.depth import (
     point_cloud,
     read_calibration,
 )
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.io.bags import camera_info_paths
 from scotopic.preview import draw_point_colors
 from scotopic.result import Match
@@ -92,7 +93,16 @@ def read_cameras(calib: Sequence[Path], unit: str | None, rectify_first: bool, s
     height, width = shape[:2]
     calibration = read_calibration(*calib, unit=unit, size=(width, height))
     if not rectify_first:
-        return Cameras(calibration.for_image(width, height))
+        used = calibration.for_image(width, height)
+        if calibration.width is not None and used.fx != calibration.fx:
+            warnings.warn(
+                f"The calibration is for images of {calibration.width} x {calibration.height} px. It is scaled to "
+                f"{width} x {height} px, as images are that were resized as a whole. If these were cropped, their "
+                "depth is wrong: crop the calibration too.",
+                PairWarning,
+                stacklevel=2,
+            )
+        return Cameras(used)
     rectifier = Rectifier(calibration, width, height)
     return Cameras(rectifier.calibration, rectifier)
 

@@ -237,7 +237,8 @@ class Calibration:
                 f"The calibration is for images of {self.width} x {self.height} px, not resized to {width} x "
                 f"{height} px as a whole. Use the calibration of these images, or crop it as they were."
             )
-        return self.resized(width, height)
+        source = f"{self.source}; scaled from {self.width} x {self.height} px"
+        return replace(self.resized(width, height), source=source)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entries of ``report.json``, with units in the names."""
