@@ -166,7 +166,7 @@ def test_no_two_frames_share_their_noise_whatever_the_seeds() -> None:
     def frames(seed: int) -> list[np.ndarray]:
         """Frame k is what the sum of k + 1 frames has beyond that of k."""
         sums = [n * record_scene(scene, 2, 2, seed, n)[0].astype(float) for n in (1, 2, 3)]
-        return list(np.diff(sums, axis=0, prepend=0 * sums[:1]).round(3))
+        return list(np.diff([0 * sums[0], *sums], axis=0).round(3))
 
     found = [frame for seed in (0, 1, 999, 1000, 1001, 2000, 10**6) for frame in frames(seed)]
 
