@@ -31,10 +31,11 @@ from scotopic.stages.confidence import (
 )
 from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
-from scotopic.stages.equalization import compare_light, equalize_exposure, remove_regional_light
+from scotopic.stages.equalization import compare_exposure, equalize_exposure
 from scotopic.stages.evidence_volume import build_volume, weigh_by_light
 from scotopic.stages.inner_margin import ENOUGH_COLOR, measure_inner_margin, mix_margins
 from scotopic.stages.junctions.fit import Junctions, fit_fields
+from scotopic.stages.local_light import remove_local_light
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
     SnrEstimate,
@@ -193,7 +194,7 @@ def gather_coarse(
         settings = replace(settings, surfaces=replace(settings.surfaces, subpixel_reach=0.0))
     disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
     # Before the volume is begun, which a GPU then works on without another wait for the host.
-    compared = in_same_light(backend, views, disparities, factor) if color_weight > 0 else None
+    compared = in_same_light(backend, views, pair.variance, settings, factor) if color_weight > 0 else None
     inner = None
     if compared and color_weight >= ENOUGH_COLOR:
         inner = measure_inner_margin(backend, compared, pair.variance, settings)
@@ -222,7 +223,7 @@ def gather_fine(
         denoising = replace(settings.denoising, group_share=1.0, group_reach=fine.fine_group_reach)
         pair = denoise_color_maps(backend, pair, denoising, settings.channels)
         views = pair.left_colors, pair.right_colors
-    compared = in_same_light(backend, views, disparities, factor)
+    compared = in_same_light(backend, views, pair.variance, settings, factor, is_clear=snr.has_clear_pixels)
     scale, colors = choose_census_scale(pair.variance, fine), settings.colors
     has_colors = not (snr.has_clear_pixels or snr.has_correlated_noise)
     inner = measure_inner_margin(backend, compared, pair.variance, settings) if has_colors else None
@@ -237,12 +238,18 @@ def gather_fine(
 
 
 def in_same_light(
-    backend: Backend[Array], views: tuple[Array, Array], disparities: range, factor: int
+    backend: Backend[Array],
+    views: tuple[Array, Array],
+    noise_variance: float,
+    settings: EvidenceMatchingSettings,
+    factor: int,
+    *,
+    is_clear: bool = False,
 ) -> tuple[Array, Array]:
-    """Return two views with the exposure of the left one and, where light differs by region, without what is coarse."""
-    light = compare_light(backend, *views, disparities, factor)
-    left, right = remove_regional_light(backend, *views, light, factor)
-    return left, equalize_exposure(backend, right, light)
+    """Return two views with the exposure of the left one and, where light differs by region, that of the right one."""
+    left, right = views
+    right = equalize_exposure(backend, right, compare_exposure(backend, *views, settings.matching.disparities, factor))
+    return remove_local_light(backend, left, right, noise_variance, settings, factor, is_clear=is_clear), right
 
 
 def solve_with_votes(

@@ -1,13 +1,11 @@
-"""Views of unequal light: one is exposed longer, or lamps shine on the scene from another side.
+"""Views of unequal exposure: one is exposed longer, or its sensor has another gain.
 
-Channels are high-passed, but the census is blind to an offset alone, colors can only be compared in the same light, and
-a lamp's gradient over a wall is structure that is not at the wall's disparity. How the light differs shows in how
-bright the views are, before any match: at the disparity that most of the scene has, the parts that both views share
-have nearly the same surfaces, so the deciles of their blurred brightness are the same, but for gain and offset. Some
-shifts of the disparity range are tried, and the one that leaves the smallest misfit counts.
-
-Gain and offset are fitted channel by channel and taken off the right view's colors. Where the misfit is large, light
-differs by region. Then both views lose what is wider than a few pixels, and with it the light.
+Channels are high-passed, but the census is blind to an offset alone, and colors can only be compared at the same
+exposure. How it differs shows in how bright the views are, before any match: at the disparity that most of the scene
+has, the parts that both views share have nearly the same surfaces, so the deciles of their blurred brightness are the
+same, but for gain and offset. Some shifts of the disparity range are tried, and the one that leaves the smallest misfit
+counts. Gain and offset are fitted channel by channel and taken off the right view's colors. Light that differs by
+region is the next step's (:mod:`~scotopic.stages.local_light`).
 """
 
 from __future__ import annotations
@@ -21,36 +19,27 @@ from numpy.typing import NDArray
 from scotopic.arrays import Array
 from scotopic.backends.device import to_numpy
 from scotopic.backends.protocol import Backend
-from scotopic.stages.channels import both, high_pass
+from scotopic.stages.channels import both
 
-REACH = 8.0  #: px at full size, blur of the brightness; and what is left of views whose light differs by region
+REACH = 8.0  #: px at full size, blur of the brightness
 DECILES = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
-# In standard deviations of the brightness. On the scenes of the tuning half, from two photons to clean, it is 0.006 to
-# 0.047, with another exposure too, and 0.070 to 0.087 where a lamp was moved.
-REGIONAL = 0.06
 _TINY = 1e-6
 _PLACES = 4096
 
 Floats = NDArray[np.float64]
 
 
-class LightDifference(NamedTuple):
-    """How the light of the right view differs from that of the left."""
+class Exposure(NamedTuple):
+    """What makes the right view's values like those of the left."""
 
-    gains: Floats  #: of each channel: what the right view's values are multiplied by to be like the left's
+    gains: Floats  #: of each channel: what they are multiplied by
     offsets: Floats  #: ... and what is added to them
-    misfit: float  #: mean difference that is left of the deciles of brightness, in standard deviations
-
-    @property
-    def is_regional(self) -> bool:
-        """Whether one gain and offset do not make the views alike."""
-        return self.misfit > REGIONAL
 
 
-def compare_light(
+def compare_exposure(
     backend: Backend[Array], left: Array, right: Array, disparities: range, factor: int = 1
-) -> LightDifference:
-    """Compare the light of two views ``(H, W, C)`` in which ``factor x factor`` pixels are one."""
+) -> Exposure:
+    """Compare the exposure of two views ``(H, W, C)`` in which ``factor x factor`` pixels are one."""
     every: int = max(round(REACH / factor), 1)  # pixels of the blurred views between these tell nothing new
     (views,) = to_numpy(backend.blur_views(both(backend, left, right), REACH / factor)[:, ::every, ::every])
     most = views.shape[2] // 2  # at least half of the views must be shared
@@ -58,25 +47,12 @@ def compare_light(
     grays = views.mean(axis=3)
     shared = min(sorted(shifts), key=lambda shift: fit_deciles(*_deciles_of_shared(grays, shift))[2])
     fits = [fit_deciles(*_deciles_of_shared(views[..., c], shared)) for c in range(views.shape[3])]
-    misfit = fit_deciles(*_deciles_of_shared(grays, shared))[2]
-    return LightDifference(np.array([gain for gain, _, _ in fits]), np.array([offset for _, offset, _ in fits]), misfit)
+    return Exposure(np.array([gain for gain, _, _ in fits]), np.array([offset for _, offset, _ in fits]))
 
 
-def remove_regional_light(
-    backend: Backend[Array], left: Array, right: Array, light: LightDifference, factor: int = 1
-) -> tuple[Array, Array]:
-    """Return two views without what is wide if their light differs by region, and as they are otherwise."""
-    if not light.is_regional:
-        return left, right
-    fine = high_pass(backend, both(backend, left, right), REACH / factor)
-    return fine[0], fine[1]
-
-
-def equalize_exposure(backend: Backend[Array], right: Array, light: LightDifference) -> Array:
-    """Return the right view with the exposure of the left; light that differs by region has been removed already."""
-    if light.is_regional:
-        return right
-    gains, offsets = (backend.asarray(each.astype(np.float32)) for each in (light.gains, light.offsets))
+def equalize_exposure(backend: Backend[Array], right: Array, exposure: Exposure) -> Array:
+    """Return the right view with the exposure of the left."""
+    gains, offsets = (backend.asarray(each.astype(np.float32)) for each in exposure)
     equal: Array = right * gains + offsets
     return equal
 
