@@ -3,8 +3,8 @@
     python benchmarks/lamps.py --frames 8 32 clean --half checking [--equal]
 
 The right view gets 0.55 of the light everywhere, and up to 0.75 more, a little warmer, around a place that is another
-one for each scene. ``--equal`` matches the same scenes without the lamp. Prints for each data set EPE, Bad-1 and Bad-3 at
-28, 75 and 100 % of the known pixels, and the largest difference between what the confidence says and what is found.
+one for each scene. ``--equal`` matches the same scenes without the lamp. Prints for each data set EPE, Bad-1 and Bad-3
+at 28, 75 and 100 % of the known pixels, and the largest difference between what the confidence says and what is found.
 """
 
 import argparse
