@@ -14,6 +14,7 @@ from reference_data import data_folder
 from typer.testing import CliRunner, Result
 
 from scotopic.cli import app
+from scotopic.errors import PairWarning
 from scotopic.evaluation.curves import at_coverage, risk_coverage
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_pfm, write_pfm, write_png
@@ -120,6 +121,17 @@ def test_a_confidence_adds_matched_coverage_and_the_ranking(maps: dict[str, np.n
     # Not all pixels have an answer: what was reached is said, not what was asked for.
     everything = next(each for each in found["surest"] if each["asked_percent"] == 100)
     assert everything["coverage_percent"] == found["coverage_percent"] < 100
+
+
+def test_a_confidence_without_a_number_is_scored_with_a_warning(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    confidence = np.where(np.isnan(maps["prediction"]), maps["confidence"], np.float32(np.nan))
+    np.savez(tmp_path / "unknown.npz", confidence=confidence)
+    files = tmp_path / "prediction.npz", tmp_path / "truth.pfm", "--confidence", tmp_path / "unknown.npz"
+
+    assert run(*files).stderr.count("warning: The confidence is NaN wherever there is a disparity") == 1
+    as_json(*files)  # quiet
+    with pytest.warns(PairWarning, match="ranks nothing"):
+        risk_coverage(maps["prediction"], confidence, maps["truth"])
 
 
 def test_a_region_of_255_judges_those_pixels_only(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
