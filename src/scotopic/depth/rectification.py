@@ -324,8 +324,8 @@ def _check_camera(side: str, camera: Camera) -> None:
     is_rotation = np.abs(rotation @ rotation.T - np.eye(3)).max() <= _ROTATION_TOLERANCE
     if not is_rotation or np.linalg.det(rotation) < 0 or rotation[2, 2] <= 0:
         raise InputError(
-            f"The matrix R of the {side} camera is not a rotation, or one by more than a right angle to the side, so the "
-            "pair cannot be rectified by it."
+            f"The matrix R of the {side} camera is not a rotation, or one by more than a right angle to the side, so "
+            "the pair cannot be rectified by it."
         )
 
 
