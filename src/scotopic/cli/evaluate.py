@@ -14,7 +14,16 @@ from rich.table import Table
 from scotopic.cli import options
 from scotopic.cli.console import CountDisplay, StageDisplay, make_table, print_result
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_answers, read_confidence
+from scotopic.evaluation.answers import (
+    Answers,
+    Map,
+    as_map,
+    check_size,
+    doubt_marker,
+    find_marker,
+    read_answers,
+    read_confidence,
+)
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
 from scotopic.evaluation.records import threshold_name
@@ -32,7 +41,6 @@ CURVE_POINTS = 100
 INCOMPLETE = 1  #: exit code of a benchmark of which some tasks failed or were not run
 _LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
 _LEAST_FACTOR, _SPREAD = 1.4, 0.1  # between two maps, and of the logarithm of their ratio between its quartiles
-_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked
 _OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
 
 
@@ -104,13 +112,8 @@ def evaluate(
             err=True,
         )
     for path, values, others in ((prediction, answers.disparity, true), (truth, true, answers.disparity)):
-        if not quiet and (marker := _find_marker(values, others)) is not None:
-            share = 100 * float((values == marker).mean())
-            typer.echo(
-                f"warning: {share:.3g} % of {str(path)!r} are exactly {marker:g}, apart from the rest, and scored as "
-                "disparities. If that means unknown, store infinity or NaN there.",
-                err=True,
-            )
+        if not quiet and (marker := find_marker(values, others)) is not None:
+            typer.echo(f"warning: {doubt_marker(path, values, marker)}", err=True)
     height, width = true.shape
     summary = {
         "prediction": str(prediction),
@@ -189,27 +192,6 @@ def _find_factor(disparity: Map, truth: Map) -> float | None:
     low, middle, high = np.quantile(np.log(disparity[both] / truth[both]), (0.25, 0.5, 0.75))
     is_a_factor = high - low < _SPREAD and abs(middle) > math.log(_LEAST_FACTOR)
     return math.exp(middle) if is_a_factor else None
-
-
-def _find_marker(values: Map, others: Map) -> float | None:
-    """Return a value that seems to mean unknown: 0 or less, more than once in a thousand, and far from all others.
-
-    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some. Or a
-    value, as often, beyond the width of the image, which no disparity is.
-    """
-    known = values[np.isfinite(values)]
-    if known.size < _LEAST_RANKED:
-        return None
-    lowest, highest = float(known.min()), float(known.max())
-    if highest > values.shape[1] and np.count_nonzero(known == highest) >= _MARKER_SHARE * known.size:
-        return highest
-    if lowest > 0:
-        return None
-    rest = known[known > lowest]
-    if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:
-        return None
-    is_apart = rest.min() - lowest > 1 or (lowest < 0 <= min(rest.min(), np.nanmin(others)))
-    return lowest if is_apart else None
 
 
 def _read_region(path: Path) -> Region:

@@ -31,6 +31,8 @@ from scotopic.sensor.array_file import load_array
 
 Map = NDArray[np.float64]
 
+_LEAST_MARKED = 100  # pixels among which a value can stand apart
+_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked
 _OTHER_MAPS = {
     "depth": "a depth map in meters",
     "depth_uncertainty": "the uncertainty of a depth map",
@@ -128,6 +130,36 @@ def read_confidence(path: Path) -> Map:
     if "confidence" not in arrays:
         raise InputError(f"{str(file)!r} has no 'confidence'. Save the map under that name.")
     return as_map(arrays["confidence"], file, "confidence")
+
+
+def find_marker(values: Map, others: Map) -> float | None:
+    """Return a value that seems to mean unknown: 0 or less, more than once in a thousand, and far from all others.
+
+    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some. Or a
+    value, as often, beyond the width of the image, which no disparity is.
+    """
+    known = values[np.isfinite(values)]
+    if known.size < _LEAST_MARKED:
+        return None
+    lowest, highest = float(known.min()), float(known.max())
+    if highest > values.shape[1] and np.count_nonzero(known == highest) >= _MARKER_SHARE * known.size:
+        return highest
+    if lowest > 0:
+        return None
+    rest = known[known > lowest]
+    if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:
+        return None
+    is_apart = rest.min() - lowest > 1 or (lowest < 0 <= min(rest.min(), np.nanmin(others)))
+    return lowest if is_apart else None
+
+
+def doubt_marker(path: Path, values: NDArray[Any], marker: float) -> str:
+    """Return what to tell the user about a value of a map that seems to mean unknown."""
+    share = 100 * float((values == marker).mean())
+    return (
+        f"{share:.3g} % of {str(path)!r} are exactly {marker:g}, apart from the rest, and scored as disparities. If "
+        "that means unknown, store infinity or NaN there."
+    )
 
 
 def as_map(array: NDArray[Any], path: Path, what: str) -> Map:
