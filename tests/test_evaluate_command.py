@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from command_line import error_line, succeed
 from reference_data import data_folder
 from typer.testing import CliRunner, Result
@@ -143,6 +144,14 @@ def test_a_region_of_255_judges_those_pixels_only(maps: dict[str, np.ndarray], t
     region[:, :20] = True
     expected = score(maps["prediction"], maps["truth"], 3, region=region, own_truth=True)
     assert (found["epe_px"], found["coverage_percent"]) == (expected.epe, 100 * expected.coverage)
+
+
+def test_a_region_whose_zeros_are_white_is_refused(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "region.tif", np.broadcast_to(np.arange(SHAPE[1]) < 20, SHAPE))
+
+    result = run(tmp_path / "prediction.npz", tmp_path / "truth.pfm", "--region", tmp_path / "region.tif")
+
+    assert "is a TIFF file in which 0 is white" in error_line(result)
 
 
 def test_a_region_of_zeros_and_ones_means_the_ones(maps: dict[str, np.ndarray], tmp_path: Path) -> None:

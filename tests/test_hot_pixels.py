@@ -175,6 +175,13 @@ def test_a_mask_of_the_good_pixels_gets_a_warning(tmp_path: Path) -> None:
         read_counts(np.ones(SIZE), 4, hot_pixels=tmp_path / "good.npy")
 
 
+def test_a_mask_whose_zeros_are_white_is_refused(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "hot.tif", some_pixels(0.03))
+
+    with pytest.raises(InputError, match=r"hot\.tif' is a TIFF file in which 0 is white"):
+        read_hot_pixels(tmp_path / "hot.tif", SIZE)
+
+
 def test_counts_in_another_format_are_said_to_be_no_npy_file(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "counts.tif", np.ones((4, *SIZE), np.uint16), photometric="minisblack")
 

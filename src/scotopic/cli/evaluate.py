@@ -26,7 +26,7 @@ from scotopic.evaluation.answers import (
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
 from scotopic.evaluation.records import threshold_name
-from scotopic.io import read_image
+from scotopic.io.images import read_mask
 from scotopic.io.input_file import read_json
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _read_maps(
 
 
 def _read_region(path: Path) -> Region:
-    values = as_map(read_image(path), path, "region")
+    values = as_map(read_mask(path), path, "region")
     inside: Region = values == (255.0 if values.max() > 1 else 1.0)
     if not inside.any():
         raise InputError(

@@ -21,6 +21,7 @@ from scotopic.io.headers import (
     as_stored,
     image_sizes,
     is_turned,
+    is_white_at_zero,
     jpeg_segments,
     png_chunks,
 )
@@ -49,6 +50,19 @@ _OTHER_MODES = ("P", "PA", "CMYK", "YCbCr", "LAB", "HSV", "La", "RGBa")  # of Pi
 _FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
+
+
+def read_mask(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Read an image that is a mask; raise :class:`InputError` also if it cannot be told which of its pixels are 0.
+
+    As a picture, a TIFF file whose zeros are white is inverted. tifffile writes bool arrays so, and means the numbers.
+    """
+    if is_white_at_zero(read_input_file(path, "an image file", _FILE_LIMIT)):
+        raise InputError(
+            f"{os.fspath(path)!r} is a TIFF file in which 0 is white, as bool arrays are saved, so it cannot be told "
+            "which pixels are meant. Save the mask as PNG, 255 where it is set."
+        )
+    return read_image(path)
 
 
 def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError, PairWarning
-from scotopic.io import read_image
+from scotopic.io.images import read_mask
 from scotopic.io.mapped import read_part
 from scotopic.io.masks import Mask, fill_masked
 from scotopic.sensor.array_file import load_array
@@ -40,7 +40,7 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
         The file cannot be read, or is not a mask of this size.
     """
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".npy":
-        found: NDArray[Any] = read_image(source)
+        found: NDArray[Any] = read_mask(source)
         title = f"The file of hot pixels {os.fspath(source)!r}"
     else:
         found, title = load_array(source, "hot pixels")
