@@ -25,7 +25,7 @@ _FULL_SCALE = {"torch.uint8": 255.0, "torch.uint16": 65535.0, "torch.bool": 1.0}
 _FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 # A linear image may overshoot [0, 1] a little; as for arrays (scotopic.io.as_image).
 _LOWEST, _HIGHEST = -1.0, 2.0
-_FEW = 1e-3  # of the pixels: no more than these may be single photons
+_FEW, _FEW_SHARE = 64, 1e-3  # pixels, or share of them: no more than these may be single photons
 
 
 def split_layout(source: Any, layout: str, name: str) -> list[Any]:
@@ -154,7 +154,7 @@ def shows_nothing(image: Any) -> bool:
     if int((part - part.min() > SMALLEST).sum()) > 0.1 * math.prod(part.shape):
         return is_constant(image)
     lit = (image - image.min() > SMALLEST).any(-1)
-    if int(lit.sum()) > _FEW * math.prod(lit.shape):
+    if int(lit.sum()) > max(_FEW, _FEW_SHARE * math.prod(lit.shape)):
         return False
     neighbors = (lit[:, 1:] & lit[:, :-1]).sum() + (lit[1:] & lit[:-1]).sum()
     return int(neighbors) <= 0.1 * int(lit.sum())
