@@ -330,7 +330,7 @@ def test_no_setting_takes_what_is_no_number_of_use(preset: str, value: object) -
         ("finest_scale", 0.001, "between 0.25 and 1000"),
         ("band_ratio", 1.0, "between 1.1 and 16"),
         ("group_rounds", 1000, "between 0 and 16"),
-        ("refine_steps", 10**6, "between 0 and 10000"),
+        ("refine_steps", 10**7, "between 0 and 1000000"),
         ("plane_rounds", 1000, "between 0 and 100"),
         ("vertex_rate", 1e6, "between 0 and 10"),
         *((name, 1e9, "and 1000") for name in LENGTHS),

@@ -56,7 +56,7 @@ class JunctionSettings(Part):
         30, "search steps at the start, without coupling; patches at rest are left out", 0, 10_000
     )
     refine_steps: int = setting(
-        1000, "steps after that, in which lb and lc rise from zero to their full weight", 0, 10_000
+        1000, "steps after that, in which lb and lc rise from zero to their full weight", 0, 1_000_000
     )
     search_every: int = setting(50, "every how many refinement steps a search step replaces a gradient step", low=1)
     candidates: int = setting(31, "offsets tried for each parameter in a search step", 1, 1000)
