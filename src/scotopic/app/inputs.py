@@ -22,7 +22,7 @@ from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
 from scotopic.io.frames import doubt_times, natural_order
 from scotopic.io.headers import is_turned
-from scotopic.io.images import TURNED
+from scotopic.io.images import ONE_PAGE, TURNED, count_pages
 from scotopic.io.input_file import plain_file_size, read_input_file
 from scotopic.io.stacks import read_stack
 from scotopic.io.video import VideoFile
@@ -126,6 +126,7 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
         pixels = read_image(file, max_pixels=limits.pixels)  # as recorded, which takes a quarter of the memory
         as_image(pixels, "", title=title)  # refuses values that cannot be matched
         told = _doubt_turned(file, limits)
+        told += (ONE_PAGE.format(pages),) if (pages := count_pages(file)) > 1 else ()
     except InputError as error:
         text = str(error).replace(str(file.parent) + os.sep, "")
         text = text if text.startswith(title) else f"{side} image {text}"

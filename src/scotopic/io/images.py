@@ -39,6 +39,8 @@ TURNED = (
 )
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
+#: What to tell the user of a file with more pages than the one that is read; without its name, so that it is said once.
+ONE_PAGE = "Of the pages of a TIFF file one is read, the first of {}. With scotopic burst all of them make one answer."
 _MOST_PAGES = 65536  # of a TIFF file
 _PACKED_BITS = (10, 12, 14)  # of the values in a TIFF file that OpenCV spreads to 16
 #: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
@@ -85,12 +87,16 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     if Path(path).suffix.lower() in RAW_SUFFIXES:
         raise InputError(f"{shown} is a camera's raw file. Read it with scotopic.sensor.read_raw.")
     with open_input(path) as file:
-        is_pfm = file.read(2) in (b"PF", b"Pf")  # whatever its name: OpenCV would take its scale for a factor
+        head = file.read(4)
+        is_pfm = head[:2] in (b"PF", b"Pf")  # whatever its name: OpenCV would take its scale for a factor
     if is_pfm or Path(path).suffix.lower() == ".pfm":
         image = read_pfm(path)
         check_pixels(shown, image.shape[1], image.shape[0], max_pixels)
         return image
-    return as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
+    image = as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
+    if head in TIFF_SIGNATURES and (pages := count_pages(path)) > 1:
+        warnings.warn(ONE_PAGE.format(pages), PairWarning, stacklevel=2)
+    return image
 
 
 def count_pages(path: str | os.PathLike[str]) -> int:
