@@ -12,8 +12,10 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from app_visitors import LIMITS, upload
 from numpy.typing import NDArray
+from video_runs import timed_video, turned_video
 
 import scotopic
 from scotopic.app import html, inputs, work
@@ -22,6 +24,7 @@ from scotopic.app.session import Cancelled, Fused, Job, Limits, Outcome, Session
 from scotopic.demo import render_sway
 from scotopic.errors import InputError
 from scotopic.io import read_pfm
+from scotopic.io.images import TURNED
 from scotopic.sensor import to_uint8
 
 WIDTH, HEIGHT, FRAMES = 96, 64, 4
@@ -121,7 +124,7 @@ def test_a_clip_may_come_in_any_of_these_files(visitor: Session, tmp_path: Path,
     taken = inputs.receive_clip(visitor, "left", paths[::-1], LIMITS)
 
     np.testing.assert_array_equal(np.stack(taken.frames), stack)
-    assert taken.warning is None
+    assert taken.warnings == ()
     assert not any(path.exists() for path in paths)
     assert list(visitor.folder.iterdir()) == []
     assert f"11 frames of {WIDTH} x {HEIGHT} px" in html.views(visitor, OWN_CLIP)
@@ -139,6 +142,33 @@ def test_of_a_long_clip_the_first_frames_are_taken_and_the_page_says_so(
 
     assert len(pair.frames) == expected
     assert any(f"Only the first {expected} frames" in warning for warning in pair.warnings)
+
+
+def test_the_page_says_if_videos_are_out_of_step(visitor: Session, tmp_path: Path) -> None:
+    times = {"left": [0, 1, 2, 4], "right": [0, 1, 2, 3]}  # the left camera dropped the frame between
+    for side, seconds in times.items():
+        video = timed_video(tmp_path / f"{side}.mkv", np.array(seconds) / 25, frames(side))
+        inputs.receive_clip(visitor, side, [upload(tmp_path, video.name, video.read_bytes())], LIMITS)
+
+    (told,) = (each for each in inputs.prepare_pair(visitor, ASKED, LIMITS).warnings if "shown" in each)
+
+    assert told.startswith("Frame 3 is shown 0.160 s after the first one in 'left.mkv', but 0.120 s in 'right.mkv'.")
+
+
+@pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
+@pytest.mark.parametrize("kind", ["videos", "images"])
+def test_the_page_says_once_if_clips_are_to_be_turned(visitor: Session, tmp_path: Path, kind: str) -> None:
+    for side in ("left", "right"):
+        if kind == "videos":
+            paths = [upload(tmp_path, f"{side}.mp4", b"")]
+            turned_video(paths[0], frames(side))
+        else:
+            paths = [upload(tmp_path, f"{side}{number}.tif", b"") for number in range(FRAMES)]
+            for path, frame in zip(paths, frames(side), strict=True):
+                tifffile.imwrite(path, frame, extratags=[(274, "H", 1, 6, True)])
+        inputs.receive_clip(visitor, side, paths, LIMITS)
+
+    assert [each for each in inputs.prepare_pair(visitor, ASKED, LIMITS).warnings if "to be turned" in each] == [TURNED]
 
 
 def bomb() -> bytes:

@@ -23,6 +23,7 @@ from dataset_folders import (
     make_official,
     make_own,
     make_sdk,
+    masked,
     pair,
     pfm,
     png,
@@ -33,7 +34,7 @@ from numpy.typing import NDArray
 from reference_data import data_folder
 
 from scotopic.depth import Calibration
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 from scotopic.evaluation.datasets import DATASETS, open_dataset
 from scotopic.evaluation.datasets.files import visible_in_both
 from scotopic.evaluation.scene import Scene
@@ -264,6 +265,30 @@ def test_own_pairs_need_no_truth(tmp_path: Path) -> None:
     assert np.isnan(scene.truth).all()
     assert np.isnan(scene.truth_paper).all()
     assert (scene.visible, scene.calibration, scene.max_disparity) == (None, None, None)
+
+
+def test_a_mask_of_zeros_and_ones_means_the_ones(tmp_path: Path) -> None:
+    folder = pair(tmp_path / "scene")
+    pfm(folder / "disp0.pfm", PLANE)
+    visible = masked(folder / "mask0nocc.png")
+    write_png(folder / "mask0nocc.png", visible.astype(np.uint8))
+
+    found = open_dataset("folder", tmp_path).load("scene").visible
+    assert found is not None
+    np.testing.assert_array_equal(found, visible)
+
+    write_png(folder / "mask0nocc.png", np.zeros(visible.shape, np.uint8))
+    with pytest.raises(InputError, match=r"mask0nocc\.png' marks no pixel as visible"):
+        open_dataset("folder", tmp_path).load("scene")
+
+
+@pytest.mark.parametrize("unknown", [0.0, -1.0, 9999.0])
+def test_truth_that_seems_to_mark_what_is_unknown_by_a_number_gets_a_warning(tmp_path: Path, unknown: float) -> None:
+    folder = pair(tmp_path / "scene")
+    write_pfm(folder / "disp0.pfm", np.where(KNOWN, PLANE, unknown).astype(np.float32))
+
+    with pytest.warns(PairWarning, match=f"% of '.*disp0.pfm' are exactly {unknown:g}, apart from the rest"):
+        open_dataset("folder", tmp_path).load("scene")
 
 
 def test_own_pairs_take_a_truth_of_the_right_view_and_a_calibration(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from command_line import error_line, succeed
 from reference_data import data_folder
 from typer.testing import CliRunner, Result
 
 from scotopic.cli import app
+from scotopic.errors import PairWarning
 from scotopic.evaluation.curves import at_coverage, risk_coverage
 from scotopic.evaluation.metrics import score
 from scotopic.io import read_pfm, write_pfm, write_png
@@ -122,6 +124,17 @@ def test_a_confidence_adds_matched_coverage_and_the_ranking(maps: dict[str, np.n
     assert everything["coverage_percent"] == found["coverage_percent"] < 100
 
 
+def test_a_confidence_without_a_number_is_scored_with_a_warning(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    confidence = np.where(np.isnan(maps["prediction"]), maps["confidence"], np.float32(np.nan))
+    np.savez(tmp_path / "unknown.npz", confidence=confidence)
+    files = tmp_path / "prediction.npz", tmp_path / "truth.pfm", "--confidence", tmp_path / "unknown.npz"
+
+    assert run(*files).stderr.count("warning: The confidence is NaN wherever there is a disparity") == 1
+    as_json(*files)  # quiet
+    with pytest.warns(PairWarning, match="ranks nothing"):
+        risk_coverage(maps["prediction"], confidence, maps["truth"])
+
+
 def test_a_region_of_255_judges_those_pixels_only(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
     found = as_json(
         tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 3, "--region", tmp_path / "region.png"
@@ -131,6 +144,14 @@ def test_a_region_of_255_judges_those_pixels_only(maps: dict[str, np.ndarray], t
     region[:, :20] = True
     expected = score(maps["prediction"], maps["truth"], 3, region=region, own_truth=True)
     assert (found["epe_px"], found["coverage_percent"]) == (expected.epe, 100 * expected.coverage)
+
+
+def test_a_region_whose_zeros_are_white_is_refused(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "region.tif", np.broadcast_to(np.arange(SHAPE[1]) < 20, SHAPE))
+
+    result = run(tmp_path / "prediction.npz", tmp_path / "truth.pfm", "--region", tmp_path / "region.tif")
+
+    assert "is a TIFF file in which 0 is white" in error_line(result)
 
 
 def test_a_region_of_zeros_and_ones_means_the_ones(maps: dict[str, np.ndarray], tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Disparity maps made elsewhere: where they are looked for, what their files mean, and how they are refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from shifted_scene import CANDIDATES, shifted_scene
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import get_method
 from scotopic.io import write_pfm, write_png
@@ -70,6 +71,19 @@ def test_answers_outside_the_candidates_are_scored_as_they_are(tmp_path: Path) -
 
     assert read(tmp_path).disparity.min() >= 97
     assert np.isfinite(read(tmp_path).disparity).all()
+
+
+@pytest.mark.parametrize("kind", ["unknown", "factor", "depth"])
+def test_maps_that_are_no_disparities_get_the_warnings_of_evaluate(tmp_path: Path, kind: str) -> None:
+    rows, columns = np.mgrid[:20, :30].astype(np.float32)
+    truth = 4 + columns / 3 + rows / 7
+    scene = replace(SCENE, left=np.zeros((20, 30, 3), np.float32), truth=truth)
+    made = {"unknown": np.where(columns < 3, 0, truth), "factor": 1.5 * truth, "depth": 30 / truth}[kind]
+    expected = {"unknown": "are exactly 0, apart from", "factor": "1.5 times the truth", "depth": "looks like a depth"}
+    write_pfm(tmp_path / "shifted.pfm", made.astype(np.float32))
+
+    with pytest.warns(PairWarning, match=expected[kind]):
+        get_method(f"external:theirs={tmp_path}")(scene.left, scene.left, scene, CANDIDATES)
 
 
 def test_confidence_is_read_beside_the_map_or_from_the_npz(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 from command_line import succeed
 
 import scotopic
 from scotopic.depth import Calibration, rectify
 from scotopic.depth.calibration import Camera, Rig
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 from scotopic.io import write_png
 from scotopic.io.input_file import read_json
 from scotopic.result import Reason
@@ -164,6 +165,28 @@ def test_what_is_no_mask_of_this_size_is_refused(wrong: Any, tmp_path: Path) -> 
 
     with pytest.raises(InputError, match=r"hot pixels|cannot be opened"):
         read_hot_pixels(wrong, SIZE)
+
+
+def test_a_mask_of_the_good_pixels_gets_a_warning(tmp_path: Path) -> None:
+    hot = some_pixels(0.03)
+    np.save(tmp_path / "good.npy", ~hot)
+
+    with pytest.warns(PairWarning, match=f"good.npy' says that {100 * (1 - hot.mean()):.0f} % of the pixels are hot"):
+        read_counts(np.ones(SIZE), 4, hot_pixels=tmp_path / "good.npy")
+
+
+def test_a_mask_whose_zeros_are_white_is_refused(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "hot.tif", some_pixels(0.03))
+
+    with pytest.raises(InputError, match=r"hot\.tif' is a TIFF file in which 0 is white"):
+        read_hot_pixels(tmp_path / "hot.tif", SIZE)
+
+
+def test_counts_in_another_format_are_said_to_be_no_npy_file(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "counts.tif", np.ones((4, *SIZE), np.uint16), photometric="minisblack")
+
+    with pytest.raises(InputError, match=r"counts\.tif' is not an \.npy file. Save the array with numpy\.save"):
+        read_counts(tmp_path / "counts.tif", 4)
 
 
 def test_a_damaged_file_of_hot_pixels_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import scotopic
 from scotopic import Reason
 from scotopic.backends import cpu_backend
 from scotopic.errors import InputError
+from scotopic.inputs import shows_nothing
 from scotopic.io import write_png
 from scotopic.pipelines import stage_names
 from scotopic.result import ARRAYS
@@ -115,10 +116,10 @@ def test_any_pair_gives_a_whole_match_and_is_left_as_it_was(
     np.testing.assert_array_equal(np.isnan(result.disparity), result.reason != Reason.OK)
     np.testing.assert_array_equal(result.disparity[result.mask], result.disparity_all[result.mask])
     assert np.isin(result.reason, list(Reason)).all()
-    constant = any((view == view[:1, :1]).all() for view in (result.left_image, result.right_image))
+    empty = any(shows_nothing(view) for view in (result.left_image, result.right_image))
     for disparities in (result.disparity_all, result.right_disparity):
         known = disparities[~np.isnan(disparities)]
-        assert known.size == (0 if constant else disparities.size)
+        assert known.size == (0 if empty else disparities.size)
         assert ((known >= chosen["min_disparity"]) & (known <= chosen["max_disparity"] - 1)).all()
     assert ((result.confidence >= 0) & (result.confidence <= 1)).all()
     for boundaries in (result.left_boundaries, result.right_boundaries):
@@ -147,6 +148,38 @@ def test_a_constant_image_gives_an_empty_match(which: str, value: float) -> None
     assert (result.reason == Reason.NO_STRUCTURE).all()
     assert (result.confidence == 0).all()
     np.testing.assert_array_equal(result.left_image, left)
+
+
+@pytest.mark.parametrize("preset", ["best", "fast"])
+@pytest.mark.parametrize(("photons", "size"), [(1, (128, 192)), (20, (128, 192)), (60, (64, 96))])
+def test_a_few_single_photons_show_nothing(preset: str, photons: int, size: tuple[int, int]) -> None:
+    random = np.random.default_rng(photons)
+    views = [np.zeros(size, np.uint16) for _ in range(2)]
+    for view in views:
+        view.flat[random.choice(view.size, photons, replace=False)] = 1
+
+    result = scotopic.match(*views, preset, max_disparity=32, check=False)
+
+    assert (result.reason == Reason.NO_STRUCTURE).all()
+    assert (result.confidence == 0).all()
+    (streamed,) = scotopic.Matcher(preset, max_disparity=32, check=False).run([views])
+    assert (streamed.reason == Reason.NO_STRUCTURE).all()
+
+
+@pytest.mark.parametrize("preset", ["best", "fast"])
+def test_values_too_small_for_float32_to_tell_apart_show_nothing(preset: str) -> None:
+    result = scotopic.match(*(view * np.float32(1e-40) for view in shifted_pair(6)), preset, max_disparity=16)
+
+    assert (result.reason == Reason.NO_STRUCTURE).all()
+
+
+def test_a_small_spot_in_the_dark_is_no_photon() -> None:
+    left = np.zeros((128, 192), np.float32)
+    left[60:64, 100:104] = 1
+
+    result = scotopic.match(left, np.roll(left, -6, axis=1), max_disparity=32)
+
+    np.testing.assert_allclose(result.disparity_all[60:64, 100:104], 6, atol=0.5)
 
 
 def test_images_of_exactly_one_patch_are_matched() -> None:

@@ -198,4 +198,4 @@ def test_pages_that_are_not_matched_are_named(pair: Path, tmp_path: Path, pages:
 
     result = succeed("match", tmp_path / "left.tif", tmp_path / "right.tif", "-o", tmp_path / "out", *FAST)
 
-    assert ("warning: Of the pages of a TIFF file one is matched, the first of 3." in result.stderr) == (pages == 3)
+    assert ("warning: Of the pages of a TIFF file one is read, the first of 3." in result.stderr) == (pages == 3)

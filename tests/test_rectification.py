@@ -1,5 +1,6 @@
 """Rectifying a rig's pictures, and noticing pairs that are not rectified, or swapped, in the dark."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -102,6 +103,27 @@ def test_a_calibration_without_cameras_cannot_rectify(photographs: Pair, tmp_pat
 
     with pytest.raises(InputError, match="cameras before rectification"):
         rectify(*photographs, read_calibration(tmp_path / "calib.txt"))
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "expected"),
+    [
+        ("rotation", np.diag([2.0, 1, 1]), "R of the right camera is not a rotation"),
+        ("rotation", np.diag([-1.0, 1, 1]), "R of the right camera is not a rotation"),  # a mirror
+        ("matrix", example_rig()["K2"].T, "must be [fx 0 cx; 0 fy cy; 0 0 1]"),
+        ("matrix", np.diag([300.0, -300, 1]), "must be [fx 0 cx; 0 fy cy; 0 0 1]"),
+        ("rotation", np.diag([-1.0, 1, -1]), "or one by more than a right angle"),  # it looks back
+        ("distortion", np.full((1, 5), 1e9), "the right camera sees nothing of its rectified view"),
+    ],
+)
+def test_matrices_that_are_of_no_camera_are_refused(
+    photographs: Pair, calibration: Calibration, part: str, value: np.ndarray, expected: str
+) -> None:
+    assert calibration.rig is not None
+    right = replace(calibration.rig.right, **{part: value})
+
+    with pytest.raises(InputError, match=re.escape(expected)):
+        rectify(*photographs, replace(calibration, rig=replace(calibration.rig, right=right)))
 
 
 @pytest.mark.parametrize("preset", ["fast", "best"])

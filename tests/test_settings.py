@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +19,18 @@ from scotopic.settings import (
     MatchingSettings,
     PatchMatchingSettings,
     Settings,
+    describe_settings,
     make_settings,
     part_of_settings,
     public_settings,
 )
+
+#: Settings in px that time and memory grow with.
+LENGTHS = (
+    "finest_scale", "band_window", "junction_window", "junction_highpass", "cross_window", "cross_highpass",
+    "color_window", "fine_window", "vote_gap", "vote_reach", "surface_sigma", "plane_sigma", "subpixel_reach",
+    "confidence_blur", "confidence_reach",
+)  # fmt: skip
 
 
 def test_the_paper_preset_is_the_method_to_the_letter() -> None:
@@ -105,35 +114,35 @@ def test_values_may_come_as_words_from_the_command_line(name: str, given: Any, v
         ("stride", [4], "a whole number"),
         ("vertex_range", "far", "a number"),
         ("vertex_range", float("nan"), "a number"),
-        ("vertex_range", float("inf"), "a finite number"),
-        ("vertex_range", -0.5, "at least 0"),
+        ("vertex_range", float("inf"), "between 0 and 100"),
+        ("vertex_range", -0.5, "between 0 and"),
         ("symmetric", "perhaps", "true or false"),
         ("symmetric", 2, "true or false"),
         ("symmetric", None, "a value of type bool"),
-        ("stride", 0, "at least 1"),
+        ("stride", 0, "between 1 and"),
         ("stride", 41, "at most patch_size, 40"),
-        ("patch_size", 1, "at least 2"),
-        ("candidates", 0, "at least 1"),
-        ("search_every", 0, "at least 1"),
-        ("tile", 0, "at least 1"),
-        ("search_steps", -1, "at least 0"),
-        ("refine_steps", -1, "at least 0"),
-        ("tile_margin", -1, "at least 0"),
-        ("binning", 0, "at least 1"),
+        ("patch_size", 1, "between 2 and"),
+        ("candidates", 0, "between 1 and"),
+        ("search_every", 0, "between 1 and"),
+        ("tile", 0, "between 1 and"),
+        ("search_steps", -1, "between 0 and"),
+        ("refine_steps", -1, "between 0 and"),
+        ("tile_margin", -1, "between 0 and"),
+        ("binning", 0, "between 1 and"),
         ("binning", 3, "a divisor of patch_size, 40, and of stride, 8"),
         ("binning", 16, "a divisor"),
-        ("boundary_weight", -1, "at least 0"),
-        ("color_weight", -1, "at least 0"),
-        ("angle_rate", -1, "at least 0"),
-        ("vertex_rate", -1, "at least 0"),
+        ("boundary_weight", -1, "between 0 and"),
+        ("color_weight", -1, "between 0 and"),
+        ("angle_rate", -1, "between 0 and"),
+        ("vertex_rate", -1, "between 0 and"),
         ("p1", -1, "between 0 and 1000000"),
         ("p2", 1_000_001, "between 0 and 1000000"),
         ("p2_min", -5, "between 0 and 1000000"),
         ("volume_range", 0, "between 1 and 32767"),
         ("volume_range", 32768, "between 1 and 32767"),
-        ("reconstruction_weight", -2, "at least 0"),
-        ("p2_decay", -2, "at least 0"),
-        ("left_right_threshold", -1, "at least 0"),
+        ("reconstruction_weight", -2, "between 0 and"),
+        ("p2_decay", -2, "between 0 and"),
+        ("left_right_threshold", -1, "between 0 and"),
         ("boundary_threshold", 1.5, "between 0 and 1"),
         ("min_confidence", -0.1, "between 0 and 1"),
     ],
@@ -303,3 +312,61 @@ def test_a_parameter_of_another_function_is_refused_with_its_name(function: str,
 def test_a_mistyped_parameter_is_answered_with_the_one_that_was_meant(function: str, given: str, meant: str) -> None:
     with pytest.raises(SettingsError, match=rf"no setting {given!r}\. Did you mean {meant!r}\?"):
         TAKERS[function](**{given: 1})
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "value", [math.inf, -math.inf, math.nan, 1e300, -1e300, 10**30, np.array([1, 2]), [1], b"x", 1j]
+)
+def test_no_setting_takes_what_is_no_number_of_use(preset: str, value: object) -> None:
+    for each in describe_settings(PRESETS[preset]):
+        with pytest.raises(SettingsError, match=f"The setting {each.name} must be"):
+            make_settings(preset, **{each.name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("finest_scale", 0.001, "between 0.25 and 1000"),
+        ("band_ratio", 1.0, "between 1.1 and 16"),
+        ("group_rounds", 1000, "between 0 and 16"),
+        ("refine_steps", 10**7, "between 0 and 1000000"),
+        ("plane_rounds", 1000, "between 0 and 100"),
+        ("vertex_rate", 1e6, "between 0 and 10"),
+        *((name, 1e9, "and 1000") for name in LENGTHS),
+    ],
+)
+def test_what_would_not_end_or_fill_the_memory_is_refused(name: str, given: float, expected: str) -> None:
+    with pytest.raises(SettingsError, match=f"The setting {name} must be between .* and .*, not") as caught:
+        make_settings("best", **{name: given})
+
+    assert expected in str(caught.value)
+
+
+def test_bands_may_be_no_coarser_than_other_windows() -> None:
+    make_settings("best", finest_scale=31.25, scales=4, band_ratio=4.0)
+
+    with pytest.raises(
+        SettingsError, match=r"must be at most 31\.25, since band_ratio 2\^\(scales - 1\) = 32 .* not 32"
+    ):
+        make_settings("best", finest_scale=32.0, scales=4, band_ratio=4.0)
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("is_least", [True, False])
+def test_any_length_within_its_limits_gives_an_answer(name: str, is_least: bool) -> None:
+    part = part_of_settings(PRESETS["best"])[name]
+    (limits,) = (each.metadata for each in dataclasses.fields(getattr(PRESETS["best"], part)) if each.name == name)
+    values = {name: limits["low" if is_least else "high"]}
+    if name == "finest_scale" and not is_least:
+        values |= {"finest_scale": 500.0, "scales": 1, "band_ratio": 2.0}
+    if name == "vote_reach" and is_least:
+        values |= {"vote_gap": 0.0}
+    if name == "vote_gap" and not is_least:
+        values |= {"vote_reach": 1000.0}
+    pair = np.random.default_rng(0).random((2, 40, 48)).astype(np.float32)
+
+    found = scotopic.match(*pair, "best", "cpu", max_disparity=8, check=False, fine_snr=0.0, **values)
+
+    assert np.isfinite(found.disparity_all).all()
+    assert np.isfinite(found.confidence).all()

@@ -8,11 +8,14 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
+from command_line import succeed
 
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 from scotopic.io import read_image
 from scotopic.io.images import count_pages, decode_pages, read_pages
 from scotopic.io.tiff import is_damaged
+
+pytestmark = pytest.mark.filterwarnings("ignore:Of the pages:scotopic.errors.PairWarning")  # read_image reads one
 
 
 @pytest.mark.filterwarnings("ignore:A file says:scotopic.errors.PairWarning")
@@ -219,3 +222,14 @@ def test_a_tiff_with_a_plane_for_each_color_is_read_right_or_refused(tmp_path: P
     else:
         with pytest.raises(InputError, match="a plane of its own"):
             read_image(path)
+
+
+@pytest.mark.filterwarnings("default:Of the pages:scotopic.errors.PairWarning")
+def test_whoever_reads_one_of_several_pages_is_told(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "stack.tif", np.ones((5, 64, 96), np.uint8), photometric="minisblack")
+
+    with pytest.warns(PairWarning, match=r"Of the pages of a TIFF file one is read, the first of 5\."):
+        assert read_image(tmp_path / "stack.tif").shape == (64, 96)
+    stacks = [tmp_path / "stack.tif"] * 2
+    result = succeed("simulate", *stacks, "-o", tmp_path / "out", "--photons", 2, "--read-noise", 2)
+    assert result.stderr.count("warning: Of the pages of a TIFF file") == 1

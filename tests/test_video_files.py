@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +14,7 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from video_runs import NAMES, listing, read_video, write_source, write_video
+from video_runs import NAMES, listing, read_video, timed_video, turned_video, write_source, write_video
 
 from scotopic.errors import InputError, OutputError, PairWarning, SettingsError
 from scotopic.io import write_png
@@ -156,20 +155,6 @@ def test_a_clip_that_is_cut_in_its_last_frame_is_refused_and_no_damaged_frame_is
             np.testing.assert_array_equal(frame, true)
 
 
-def timed_video(path: Path, seconds: Sequence[float]) -> Path:
-    """Write a video of variable frame rate, whose frames are shown at these times."""
-    with av.open(str(path), "w") as container:
-        stream: Any = container.add_stream("ffv1", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 48, 32, "gray"
-        stream.codec_context.time_base = Fraction(1, 1000)
-        for number, time in enumerate(seconds):
-            frame = av.VideoFrame.from_ndarray(np.full((32, 48), 20 * number, np.uint8), "gray")
-            frame.pts, frame.time_base = round(1000 * time), Fraction(1, 1000)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
-    return path
-
-
 @pytest.mark.parametrize("begin", [0.0, 7.0])
 def test_a_video_of_variable_rate_that_begins_at_any_time_is_whole(tmp_path: Path, begin: float) -> None:
     times = [begin + 0.3 * k**1.5 for k in range(9)]
@@ -210,13 +195,7 @@ def test_jitter_of_the_times_is_no_reason_for_doubt(tmp_path: Path, recwarn: pyt
 
 
 def test_a_video_that_is_to_be_turned_is_taken_as_stored_with_a_warning(tmp_path: Path) -> None:
-    with video_file(tmp_path / "clip.mp4", 25.0) as film:
-        film.write(np.zeros((48, 64, 3), np.uint8))
-    data = bytearray((tmp_path / "clip.mp4").read_bytes())
-    matrix = data.index(b"tkhd") + 44  # after version, times, track, duration, layer and volume
-    turned = [0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30]  # by a quarter, as a phone held upright
-    data[matrix : matrix + 36] = struct.pack(">9i", *turned)
-    (tmp_path / "clip.mp4").write_bytes(data)
+    turned_video(tmp_path / "clip.mp4", [np.zeros((48, 64, 3), np.uint8)])
 
     with pytest.warns(PairWarning, match="to be turned"):
         (frame,) = VideoFile(tmp_path / "clip.mp4").read(0)

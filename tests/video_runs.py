@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from typer.testing import Result
 
 import scotopic
 from scotopic.io import read_npz, write_png
+from scotopic.io.video import video_file
 from scotopic.result import Match
 from scotopic.sensor import simulate_pair, to_uint8
 
@@ -62,6 +65,34 @@ def write_video(path: Path, frames: Sequence[Frame], codec: str = "MJPG", fps: f
     for frame in frames:
         writer.write(np.ascontiguousarray(frame[:, :, ::-1]))
     writer.release()
+
+
+def timed_video(path: Path, seconds: Sequence[float], frames: Sequence[Frame] | None = None) -> Path:
+    """Write a video of variable frame rate, whose frames are shown at these times."""
+    pictures = [np.full((32, 48), 20 * k, np.uint8) for k in range(len(seconds))] if frames is None else frames
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("ffv1", rate=25)
+        stream.height, stream.width = pictures[0].shape[:2]
+        stream.pix_fmt = "gray"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for picture, time in zip(pictures, seconds, strict=True):
+            frame = av.VideoFrame.from_ndarray(picture, "gray" if picture.ndim == 2 else "rgb24")
+            frame.pts, frame.time_base = round(1000 * time), Fraction(1, 1000)
+            container.mux(stream.encode(frame.reformat(format="gray")))
+        container.mux(stream.encode())
+    return path
+
+
+def turned_video(path: Path, frames: Sequence[Frame]) -> Path:
+    """Write a video that is to be turned by a quarter, as of a phone held upright."""
+    with video_file(path, 25.0) as film:
+        for frame in frames:
+            film.write(frame)
+    data = bytearray(path.read_bytes())
+    matrix = data.index(b"tkhd") + 44  # after version, times, track, duration, layer and volume
+    data[matrix : matrix + 36] = struct.pack(">9i", 0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)
+    path.write_bytes(data)
+    return path
 
 
 def match_frames(left: Frame | Path, right: Frame | Path) -> Match:

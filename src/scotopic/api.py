@@ -14,7 +14,7 @@ from scotopic.backends.device import is_on_gpu, resolve_device, to_numpy
 from scotopic.depth.rectification import SAME_IMAGE, check_rectified, is_same_image
 from scotopic.errors import DarkImageWarning, InputError, PairWarning, SettingsError, lists_parameters
 from scotopic.fusion.stream import restore_colors
-from scotopic.inputs import Image, Layout, check_pair, check_size, is_constant, split_pairs, take_image
+from scotopic.inputs import Image, Layout, check_pair, check_size, shows_nothing, split_pairs, take_image
 from scotopic.io import image_title
 from scotopic.io.masks import pixel_mask
 from scotopic.kernel_cache import guard_kernel_cache
@@ -177,7 +177,7 @@ def _match_one(
     if junctions is not None:
         check_fields(junctions, images[0].shape)
     warn_about_pair(images, settings, device, check)
-    if any(is_constant(image) for image in images):
+    if any(shows_nothing(image) for image in images):
         result, levels = Match.empty(*images, settings, Reason.NO_STRUCTURE), Levels()
     else:
         # Given junctions were fitted to the recorded values.

@@ -21,7 +21,7 @@ class InputError(ScotopicError):
 
 
 class PairWarning(UserWarning):
-    """A pair looks wrong (the same image twice, swapped, not rectified, recorded before), though it can be matched."""
+    """A pair (the same image twice, swapped, not rectified, recorded before) or a confidence looks wrong."""
 
 
 class SettingsError(ScotopicError):

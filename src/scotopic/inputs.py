@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scotopic.backends.device import is_on_gpu, is_tensor
 from scotopic.errors import InputError
 from scotopic.io import as_image
+from scotopic.levels import SMALLEST
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +25,7 @@ _FULL_SCALE = {"torch.uint8": 255.0, "torch.uint16": 65535.0, "torch.bool": 1.0}
 _FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 # A linear image may overshoot [0, 1] a little; as for arrays (scotopic.io.as_image).
 _LOWEST, _HIGHEST = -1.0, 2.0
+_FEW, _FEW_SHARE = 64, 1e-3  # pixels, or share of them: no more than these may be single photons
 
 
 def split_layout(source: Any, layout: str, name: str) -> list[Any]:
@@ -140,6 +143,21 @@ def check_pair(left: Any, right: Any, patch_size: int, names: str = "left and ri
 def is_constant(image: Any) -> bool:
     """Whether every pixel is the same, so that there is nothing to match."""
     return bool((image[:1] == image[:1, :1]).all()) and bool((image == image[:1, :1]).all())
+
+
+def shows_nothing(image: Any) -> bool:
+    """Whether an image has one color, except for single photons: a few pixels that stand alone are no structure.
+
+    At low light every match of them looks as good as no other, and so far too sure.
+    """
+    part = image[::8, ::8]  # says it of most images, and takes no time
+    if int((part - part.min() > SMALLEST).sum()) > 0.1 * math.prod(part.shape):
+        return is_constant(image)
+    lit = (image - image.min() > SMALLEST).any(-1)
+    if int(lit.sum()) > max(_FEW, _FEW_SHARE * math.prod(lit.shape)):
+        return False
+    neighbors = (lit[:, 1:] & lit[:, :-1]).sum() + (lit[1:] & lit[:-1]).sum()
+    return int(neighbors) <= 0.1 * int(lit.sum())
 
 
 def is_equal(one: Any, other: Any) -> bool:

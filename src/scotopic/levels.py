@@ -37,6 +37,7 @@ _CERTAIN = 4.0  # standard errors
 _NEAR = 0.85  # of the lowest value: noise that vanishes above this says that there is a pedestal
 _FEW_PHOTONS = 1000  # with more, pixels of unequal gain have noise that grows faster than that of photons
 _LITTLE = 0.1  # of the range: using less is worth a warning
+SMALLEST = 1e-30  #: brightest value that can be scaled: float32 has all its digits down to 1e-38, and so 1 / white
 _MOSTLY = 0.5  # of the values: if more are cut off at the white that was given, it is too low
 
 
@@ -133,7 +134,7 @@ def find_levels(*images: Any) -> Levels:
         return Levels()
     ends = [_ends(image) for image in images]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    if not high > max(low, 0.0):  # of one value, or all below black: there is nothing to scale
+    if not high > max(low, SMALLEST):  # of one value, all below black, or of no digits: there is nothing to scale
         return Levels()
     black, lifted = 0.0, 0.0
     if low > 0 and (high - low) * _PEDESTAL < high:

@@ -13,7 +13,6 @@ default; :func:`describe_settings` returns it.
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Self
@@ -21,12 +20,12 @@ from typing import Any, NamedTuple, Self
 from scotopic.errors import PARAMETERS, SettingsError, did_you_mean, nearest_names
 
 LARGEST_PENALTY = 1_000_000  #: ``P1`` and ``P2``: path costs are 32-bit integers
+SMALLEST, LARGEST = 1e-6, 10**9  #: of every setting without limits of its own; powers of more leave float32
+LARGEST_LENGTH = 1000  #: of blurs and windows, px: time and memory grow with them
 
 
-def setting(
-    default: Any, meaning: str, low: float | None = None, high: float = math.inf, *, public: bool = False
-) -> Any:
-    """Declare a setting: its default, what it means, its range (above 0 without ``low``), and if it is for users."""
+def setting(default: Any, meaning: str, low: float = SMALLEST, high: float = LARGEST, *, public: bool = False) -> Any:
+    """Declare a setting: its default, what it means, its range, and if it is for users."""
     return field(default=default, metadata={"meaning": meaning, "low": low, "high": high, "public": public})
 
 
@@ -44,30 +43,28 @@ class Part:
             value, low, high = getattr(self, each.name), each.metadata["low"], each.metadata["high"]
             if value is None or isinstance(value, bool):
                 continue
-            if low is None:
-                is_valid = 0 < value <= high
-                limits = "a finite number above 0" if high == math.inf else f"above 0 and at most {high}"
-            else:
-                is_valid = low <= value <= high
-                limits = f"between {low} and {high}" if high < math.inf else f"a finite number of at least {low}"
-            require(each.name, value, is_valid and abs(value) < math.inf, limits)
+            require(each.name, value, low <= value <= high, f"between {low} and {high}")
 
 
 @dataclass(frozen=True)
 class JunctionSettings(Part):
     """How a field of junctions is fitted (:mod:`scotopic.stages.junctions`)."""
 
-    patch_size: int = setting(40, "R, pixels along the side of a patch", low=2, public=True)
+    patch_size: int = setting(40, "R, pixels along the side of a patch", low=2, high=1024, public=True)
     stride: int = setting(8, "pixels from one patch to the next", low=1, public=True)
-    search_steps: int = setting(30, "search steps at the start, without coupling; patches at rest are left out", low=0)
-    refine_steps: int = setting(1000, "steps after that, in which lb and lc rise from zero to their full weight", low=0)
+    search_steps: int = setting(
+        30, "search steps at the start, without coupling; patches at rest are left out", 0, 10_000
+    )
+    refine_steps: int = setting(
+        1000, "steps after that, in which lb and lc rise from zero to their full weight", 0, 1_000_000
+    )
     search_every: int = setting(50, "every how many refinement steps a search step replaces a gradient step", low=1)
-    candidates: int = setting(31, "offsets tried for each parameter in a search step", low=1)
-    vertex_range: float = setting(3.0, "the vertex is searched this far around its place, in patch half-sides", low=0)
+    candidates: int = setting(31, "offsets tried for each parameter in a search step", 1, 1000)
+    vertex_range: float = setting(3.0, "the vertex is searched this far around its place, in patch half-sides", 0, 100)
     boundary_weight: float = setting(0.5, "lb at the end of the refinement", low=0)
     color_weight: float = setting(0.1, "lc at the end of the refinement", low=0)
-    angle_rate: float = setting(0.003, "Adam's learning rate for angles", low=0)
-    vertex_rate: float = setting(0.03, "Adam's learning rate for vertices", low=0)
+    angle_rate: float = setting(0.003, "Adam's learning rate for angles", low=0, high=10)
+    vertex_rate: float = setting(0.03, "Adam's learning rate for vertices", low=0, high=10)
     binning: int = setting(1, "fit on pixels averaged binning x binning; divides patch_size and stride", low=1)
     tile: int = setting(256, "largest number of patches along a side fitted in one piece; bounds the memory", low=1)
     tile_margin: int = setting(8, "patches around a tile, fitted with it and dropped; none without refinement", low=0)
@@ -86,9 +83,9 @@ class JunctionSettings(Part):
 class MatchingSettings(Part):
     """What every pipeline's matching needs (:mod:`scotopic.stages.sgm`)."""
 
-    min_disparity: int = setting(0, "first disparity to search, px; may be negative", low=-math.inf, public=True)
+    min_disparity: int = setting(0, "first disparity to search, px; may be negative", low=-LARGEST, public=True)
     max_disparity: int | None = setting(
-        None, "the search ends below this, px; 128, or the image's width if that is less", low=-math.inf, public=True
+        None, "the search ends below this, px; 128, or the image's width if that is less", low=-LARGEST, public=True
     )
     p1: int = setting(20, "P1, penalty for a change of disparity by one candidate", 0, LARGEST_PENALTY, public=True)
     p2: int = setting(200, "P2, penalty for a larger change", 0, LARGEST_PENALTY, public=True)
@@ -185,7 +182,7 @@ class DenoisingSettings(Part):
 
     group_count: int = setting(16, "similar patches that are filtered together: 16, 32 or 64")
     group_reach: int = setting(12, "how far apart they may be, px", low=1, high=32)
-    group_rounds: int = setting(2, "how often; 0 leaves the filter out", low=0)
+    group_rounds: int = setting(2, "how often; 0 leaves the filter out", low=0, high=16)
     group_share: float = setting(0.5, "share of the filtered images in the denoised color maps", high=1)
 
     def __post_init__(self) -> None:
@@ -201,18 +198,18 @@ class DenoisingSettings(Part):
 class ChannelSettings(Part):
     """What is compared between the views (:mod:`scotopic.stages.channels`). Lengths are in working pixels."""
 
-    finest_scale: float = setting(1.0, "s of the finest band G(s) - G(band_ratio s)")
+    finest_scale: float = setting(1.0, "s of the finest band G(s) - G(band_ratio s)", 0.25, LARGEST_LENGTH)
     scales: int = setting(4, "number of bands, each twice as coarse as the one before", low=1, high=8)
-    band_ratio: float = setting(4.0, "how wide a band is: coarse structure is what survives noise")
+    band_ratio: float = setting(4.0, "how wide a band is: coarse structure is what survives noise", 1.1, 16)
     band_misfit: float = setting(0.05, "fraction of a band that differs between views: reflections, slants", low=0)
-    band_window: float = setting(3.0, "smallest window of a band's costs")
+    band_window: float = setting(3.0, "smallest window of a band's costs", high=LARGEST_LENGTH)
     junction_weight: float = setting(0.35, "weight of junctions against junctions", low=0)
-    junction_window: float = setting(1.0, "window of junctions against junctions")
-    junction_highpass: float = setting(4.0, "structure coarser than this is left out there")
+    junction_window: float = setting(1.0, "window of junctions against junctions", high=LARGEST_LENGTH)
+    junction_highpass: float = setting(4.0, "structure coarser than this is left out there", 0.25, LARGEST_LENGTH)
     junction_error: float = setting(0.2, "fraction of a color map's variance that is error", high=1)
     cross_weight: float = setting(1500.0, "weight of image against junctions and the reverse", low=0)
-    cross_window: float = setting(3.0, "window of image against junctions")
-    cross_highpass: float = setting(8.0, "structure coarser than this is left out there")
+    cross_window: float = setting(3.0, "window of image against junctions", high=LARGEST_LENGTH)
+    cross_highpass: float = setting(8.0, "structure coarser than this is left out there", 0.25, LARGEST_LENGTH)
     image_weight: float = setting(
         1000.0, "weight of image against image, times the signal-to-noise ratio (its square below 1)", low=0
     )
@@ -220,7 +217,10 @@ class ChannelSettings(Part):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require("band_ratio", self.band_ratio, self.band_ratio > 1, "above 1")
+        width = self.band_ratio * 2 ** (self.scales - 1)
+        most = LARGEST_LENGTH / width
+        expected = f"at most {most:g}, since band_ratio 2^(scales - 1) = {width:g} times it is the coarsest blur"
+        require("finest_scale", self.finest_scale, self.finest_scale <= most, expected)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class ColorSettings(Part):
 
     color_contrast: float = setting(0.01, "difference of colors, white being 1, that costs half as much as any")
     color_noise: float = setting(0.5, "smallest such difference, in standard deviations of the noise", low=0)
-    color_window: float = setting(2.0, "window of the costs of colors")
+    color_window: float = setting(2.0, "window of the costs of colors", high=LARGEST_LENGTH)
     color_snr: float = setting(
         0.3, "signal-to-noise ratio of the images from which on colors count as much as all coarse evidence"
     )
@@ -246,7 +246,7 @@ class FineSettings(Part):
     census_falloff: float = setting(
         4.0, "difference, in units of that one, at which a neighbor counts a third", low=0.01, high=1e6
     )
-    fine_window: float = setting(1.0, "window of the fine costs")
+    fine_window: float = setting(1.0, "window of the fine costs", high=LARGEST_LENGTH)
     # 7 is enough for groups of 64, the most that DenoisingSettings allows.
     fine_group_reach: int = setting(8, "how far apart patches that are filtered together may be", low=7, high=32)
     correlated_p1: float = setting(
@@ -282,8 +282,8 @@ class VoteSettings(Part):
     """Votes of like colors on clear images (:mod:`scotopic.stages.votes`). Lengths are in pixels of the image."""
 
     vote_count: int = setting(128, "pixels that vote on a pixel; 0 leaves the votes out", low=0, high=1024)
-    vote_gap: float = setting(10.0, "nearest of them: closer ones share its own mistakes", low=0)
-    vote_reach: float = setting(120.0, "farthest of them")
+    vote_gap: float = setting(10.0, "nearest of them: closer ones share its own mistakes", 0, LARGEST_LENGTH)
+    vote_reach: float = setting(120.0, "farthest of them", high=LARGEST_LENGTH)
     vote_contrast: float = setting(0.02, "difference of colors, white being 1, at which a vote counts 0.6 times")
     vote_weight: float = setting(1.0, "weight of the votes beside the other costs", low=0)
 
@@ -296,15 +296,19 @@ class VoteSettings(Part):
 class SurfaceSettings(Part):
     """Planes to solve the left view along again, and planes through the answer (:mod:`scotopic.stages.surfaces`)."""
 
-    surface_sigma: float = setting(16.0, "reach of the wide planes that the left view is solved along")
+    surface_sigma: float = setting(
+        16.0, "reach of the wide planes that the left view is solved along", high=LARGEST_LENGTH
+    )
     surface_tau: float = setting(2.0, "largest jump of disparity within such a surface")
     surface_ridge: float = setting(20.0, "regularization of its slopes")
-    surface_passes: int = setting(1, "how often the left view is solved again", low=0)
-    plane_sigma: float = setting(8.0, "reach of the local planes through the last answer")
+    surface_passes: int = setting(1, "how often the left view is solved again", 0, 100)
+    plane_sigma: float = setting(8.0, "reach of the local planes through the last answer", high=LARGEST_LENGTH)
     plane_tau: float = setting(1.5, "largest jump of disparity within a local plane")
     plane_ridge: float = setting(60.0, "regularization of its slopes")
-    plane_rounds: int = setting(2, "how often planes are fitted, each time to the result of the last", low=0)
-    subpixel_reach: float = setting(2.0, "reach of the refinement between candidates; 0 leaves it out", low=0)
+    plane_rounds: int = setting(2, "how often planes are fitted, each time to the result of the last", 0, 100)
+    subpixel_reach: float = setting(
+        2.0, "reach of the refinement between candidates; 0 leaves it out", 0, LARGEST_LENGTH
+    )
 
     @property
     def wide(self) -> PlaneSettings:
@@ -325,8 +329,8 @@ class ScoreSettings(Part):
     """
 
     lr_slack: float = setting(0.5, "left-right difference that says nothing, px: both views are noisy", low=0)
-    confidence_blur: float = setting(1.0, "blur of the margins")
-    confidence_reach: float = setting(4.0, "reach of the geometric mean of the blurred margins")
+    confidence_blur: float = setting(1.0, "blur of the margins", high=LARGEST_LENGTH)
+    confidence_reach: float = setting(4.0, "reach of the geometric mean of the blurred margins", high=LARGEST_LENGTH)
     confidence_floor: float = setting(0.1, "what lifts the margins before their mean")
     inner_share: float = setting(
         0.5, "weight of the margin inside the edges of the picture; 0 leaves it out", low=0, high=1
@@ -568,7 +572,7 @@ def _unknown(name: str, settings: Settings, function: str | None = None) -> str:
 
 def _convert(name: str, given: object, kind: str) -> object:
     """Return ``given`` as the setting's type; numbers may come as strings from the command line."""
-    if given is None or (given == "None" and "None" in kind):
+    if given is None or (isinstance(given, str) and given == "None" and "None" in kind):
         require(name, given, "None" in kind, f"a value of type {kind}")
         return None
     if kind == "bool":

@@ -42,6 +42,7 @@ from scotopic.inputs import (
     check_size,
     is_constant,
     is_equal,
+    shows_nothing,
     split_pairs,
     take_image,
     take_two,
@@ -409,7 +410,7 @@ class Matcher:
         if self._runner is None:
             self._runner = self._new_runner()
         images, _ = prepared
-        if any(is_constant(image) for image in images):
+        if any(shows_nothing(image) for image in images):
             return prepared, None
         levels = self._find_levels(images)
         return prepared, (levels, self._runner.begin([levels.apply(image) for image in images]))

@@ -20,11 +20,12 @@ from scotopic.depth.calibration import doubt_size
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
-from scotopic.io.frames import natural_order
+from scotopic.io.frames import doubt_times, natural_order
 from scotopic.io.headers import is_turned
-from scotopic.io.images import TURNED
+from scotopic.io.images import ONE_PAGE, TURNED, count_pages
 from scotopic.io.input_file import plain_file_size, read_input_file
 from scotopic.io.stacks import read_stack
+from scotopic.io.video import VideoFile
 from scotopic.levels import find_levels
 from scotopic.progress import Progress, silent
 from scotopic.sensor import simulate_pair, to_uint8
@@ -124,14 +125,15 @@ def receive_view(session: Session, side: str, path: str | os.PathLike[str], limi
         _check_size(file, limits)
         pixels = read_image(file, max_pixels=limits.pixels)  # as recorded, which takes a quarter of the memory
         as_image(pixels, "", title=title)  # refuses values that cannot be matched
-        warning = TURNED if is_turned(read_input_file(file, "an image file", limits.upload_bytes)) else None
+        told = _doubt_turned(file, limits)
+        told += (ONE_PAGE.format(pages),) if (pages := count_pages(file)) > 1 else ()
     except InputError as error:
         text = str(error).replace(str(file.parent) + os.sep, "")
         text = text if text.startswith(title) else f"{side} image {text}"
         raise InputError(f"The {text}") from error
     finally:
         _remove(file)
-    session.pair.accept(side, View(file.name, pixels, warning=warning))
+    session.pair.accept(side, View(file.name, pixels, warnings=told))
     return session.pair.views[side]
 
 
@@ -143,9 +145,17 @@ def receive_clip(session: Session, side: str, paths: Sequence[str | os.PathLike[
     """
     files = sorted((Path(path) for path in paths), key=lambda file: natural_order(file.name))
     folder = session.working_folder()
+    videos: list[VideoFile] = []
+    told: tuple[str, ...] = ()
     try:
-        with closing(_frames_in(files, folder, limits)) as frames:
+        for file in files:
+            _check_size(file, limits)
+        for file in files[:1]:
+            told = _doubt_turned(file, limits)
+        with closing(_frames_in(files, folder, limits, videos)) as frames:
             view = _collect_frames(frames, limits)
+        if any(video.is_turned for video in videos):
+            told = (TURNED,)
     except InputError as error:
         text = str(error)
         for file in files:
@@ -156,19 +166,22 @@ def receive_clip(session: Session, side: str, paths: Sequence[str | os.PathLike[
         for file in files:
             _remove(file)
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    session.clip.accept(side, replace(view, name=f"{files[0].name}{more}"))
+    video = videos[0] if len(files) == len(videos) == 1 else None
+    named = replace(view, name=f"{files[0].name}{more}", warnings=(*view.warnings, *told), video=video)
+    session.clip.accept(side, named)
     return session.clip.views[side]
 
 
-def _frames_in(files: Sequence[Path], folder: Path, limits: Limits) -> Generator[NDArray[Any], None, None]:
-    """Yield the frames of files, one after the other."""
+def _frames_in(
+    files: Sequence[Path], folder: Path, limits: Limits, videos: list[VideoFile]
+) -> Generator[NDArray[Any], None, None]:
+    """Yield the frames of files, one after the other; append those that are videos to `videos`."""
     for file in files:
-        _check_size(file, limits)
         # Under a name of ours: to the library that reads videos, some names mean more than one file.
         ending = file.suffix if re.fullmatch(r"\.\w{1,5}", file.suffix) else ""
         ours = file.rename(folder / f"upload{ending}")
         try:
-            yield from read_stack(ours, max_pixels=limits.pixels, max_bytes=12 * limits.clip_pixels)
+            yield from read_stack(ours, max_pixels=limits.pixels, max_bytes=12 * limits.clip_pixels, videos=videos)
         except InputError as error:
             raise InputError(str(error).replace(str(ours), file.name)) from error
         ours.unlink()
@@ -181,7 +194,8 @@ def _collect_frames(frames: Iterator[NDArray[Any]], limits: Limits) -> View:
     for frame in frames:
         if len(kept) == most:
             size = f" of {kept[0].shape[1]} x {kept[0].shape[0]} px" if most < limits.frames else ""
-            return View("", kept[0], tuple(kept[1:]), f"Only the first {most} frames{size} of a clip are used here.")
+            told = f"Only the first {most} frames{size} of a clip are used here."
+            return View("", kept[0], tuple(kept[1:]), (told,))
         kept.append(frame)
         if frame.shape != kept[0].shape:
             raise InputError(f"Its frame {len(kept) - 1} has shape {frame.shape}, but its first has {kept[0].shape}.")
@@ -189,6 +203,24 @@ def _collect_frames(frames: Iterator[NDArray[Any]], limits: Limits) -> View:
     if len(kept) < 2:
         raise InputError("It has one frame only. Drop a video, a stack or several images, or match a pair.")
     return View("", kept[0], tuple(kept[1:]))
+
+
+def _doubt_turned(file: Path, limits: Limits) -> tuple[str, ...]:
+    """Return what to tell a visitor whose image is to be turned to be seen upright."""
+    return (TURNED,) if is_turned(read_input_file(file, "an image file", limits.upload_bytes)) else ()
+
+
+def _doubt_steps(views: Sequence[View]) -> str | None:
+    """Return what to tell a visitor whose videos show the frames of a pair at different times."""
+    left, right = (view.video for view in views)
+    if left is None or right is None:
+        return None
+    titles = repr(views[0].name), repr(views[1].name)
+    doubts = (
+        doubt_times(number, (left.time(number), right.time(number)), left.fps, titles)
+        for number in range(len(views[0].frames))
+    )
+    return next(filter(None, doubts), None)
 
 
 def _check_size(file: Path, limits: Limits) -> None:
@@ -357,7 +389,7 @@ def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
         "pair_check": checked.as_dict(),
     }
     # Those of both views mostly say the same: clips are cut to one length, and cameras are turned together.
-    told = [next((view.warning for view in views if view.warning is not None), None)]
+    told = dict.fromkeys((*views[0].warnings, *views[1].warnings, _doubt_steps(views)))
     warnings = (*checked.warnings, *filter(None, told))
     return Pair(frames, None, calibration, about, warnings, views, request.rectify_first)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from scotopic.depth import Calibration
 from scotopic.evaluation.method import Prediction
+from scotopic.io.video import VideoFile
 from scotopic.progress import Progress, Stage
 from scotopic.result import Match
 from scotopic.warmup import COMPILING
@@ -121,7 +122,8 @@ class View:
     name: str
     pixels: NDArray[Any]
     later: tuple[NDArray[Any], ...] = ()  #: the other frames of a clip
-    warning: str | None = None  #: about the upload, for the visitor
+    warnings: tuple[str, ...] = ()  #: about the upload, for the visitor
+    video: VideoFile | None = None  #: the file of a clip that is one video, which knows the times of its frames
 
     @property
     def frames(self) -> tuple[NDArray[Any], ...]:

@@ -14,11 +14,19 @@ from rich.table import Table
 from scotopic.cli import options
 from scotopic.cli.console import CountDisplay, StageDisplay, make_table, print_result
 from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.answers import Answers, Map, as_map, check_size, read_answers, read_confidence
+from scotopic.evaluation.answers import (
+    Answers,
+    Map,
+    as_map,
+    check_size,
+    doubt_maps,
+    read_answers,
+    read_confidence,
+)
 from scotopic.evaluation.curves import Curve, at_coverage, risk_coverage
 from scotopic.evaluation.metrics import EdgeBin, Score, check_thresholds, error_by_edge_distance, score
 from scotopic.evaluation.records import threshold_name
-from scotopic.io import read_image
+from scotopic.io.images import read_mask
 from scotopic.io.input_file import read_json
 
 if TYPE_CHECKING:
@@ -30,10 +38,6 @@ DEFAULT_WINDOWS = (19, 1)
 COVERAGES = (5, 10, 25, 50, 100)  #: percent of all pixels, or of the region, at which a map with a confidence is scored
 CURVE_POINTS = 100
 INCOMPLETE = 1  #: exit code of a benchmark of which some tasks failed or were not run
-_LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
-_LEAST_FACTOR, _SPREAD = 1.4, 0.1  # between two maps, and of the logarithm of their ratio between its quartiles
-_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked
-_OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,26 +95,8 @@ def evaluate(
             answers, true, inside = _read_maps(prediction, truth, confidence, region, scales)
         with display.stage("scoring"):
             evaluations = [_evaluate(answers, true, inside, each, limits, not truth_in_window) for each in windows]
-    if not quiet and _looks_like_depth(answers.disparity, true):
-        typer.echo(
-            f"warning: where the truth is larger, {str(prediction)!r} is smaller. One of the two looks like a depth; "
-            "both must be disparities in px.",
-            err=True,
-        )
-    if not quiet and (factor := _find_factor(answers.disparity, true)) is not None:
-        typer.echo(
-            f"warning: {str(prediction)!r} is {factor:.3g} times the truth nearly everywhere. One of the two seems "
-            "to be in another unit, or of images of another size; both must be disparities in px of one size.",
-            err=True,
-        )
-    for path, values, others in ((prediction, answers.disparity, true), (truth, true, answers.disparity)):
-        if not quiet and (marker := _find_marker(values, others)) is not None:
-            share = 100 * float((values == marker).mean())
-            typer.echo(
-                f"warning: {share:.3g} % of {str(path)!r} are exactly {marker:g}, apart from the rest, and scored as "
-                "disparities. If that means unknown, store infinity or NaN there.",
-                err=True,
-            )
+    for doubt in [] if quiet else doubt_maps(prediction, answers.disparity, true, truth):
+        typer.echo(f"warning: {doubt}", err=True)
     height, width = true.shape
     summary = {
         "prediction": str(prediction),
@@ -171,49 +157,8 @@ def _read_maps(
     return answers, true, inside
 
 
-def _looks_like_depth(disparity: Map, truth: Map) -> bool:
-    """Whether one map falls where the other rises, as depth does where disparity rises: by the ranks of the values."""
-    known = np.flatnonzero(np.isfinite(disparity) & np.isfinite(truth))
-    known = known[:: max(len(known) // _MOST_RANKED, 1)]
-    if len(known) < _LEAST_RANKED:
-        return False
-    first, second = (each.flat[known].argsort(kind="stable").argsort(kind="stable") for each in (disparity, truth))
-    return bool(np.corrcoef(first, second)[0, 1] < _OPPOSITE)
-
-
-def _find_factor(disparity: Map, truth: Map) -> float | None:
-    """Return by what one map is to be divided to be like the other, if they differ by a factor and by little else."""
-    both = np.isfinite(disparity) & np.isfinite(truth) & (disparity > 0) & (truth > 0)
-    if np.count_nonzero(both) < _LEAST_RANKED:
-        return None
-    low, middle, high = np.quantile(np.log(disparity[both] / truth[both]), (0.25, 0.5, 0.75))
-    is_a_factor = high - low < _SPREAD and abs(middle) > math.log(_LEAST_FACTOR)
-    return math.exp(middle) if is_a_factor else None
-
-
-def _find_marker(values: Map, others: Map) -> float | None:
-    """Return a value that seems to mean unknown: 0 or less, more than once in a thousand, and far from all others.
-
-    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some. Or a
-    value, as often, beyond the width of the image, which no disparity is.
-    """
-    known = values[np.isfinite(values)]
-    if known.size < _LEAST_RANKED:
-        return None
-    lowest, highest = float(known.min()), float(known.max())
-    if highest > values.shape[1] and np.count_nonzero(known == highest) >= _MARKER_SHARE * known.size:
-        return highest
-    if lowest > 0:
-        return None
-    rest = known[known > lowest]
-    if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:
-        return None
-    is_apart = rest.min() - lowest > 1 or (lowest < 0 <= min(rest.min(), np.nanmin(others)))
-    return lowest if is_apart else None
-
-
 def _read_region(path: Path) -> Region:
-    values = as_map(read_image(path), path, "region")
+    values = as_map(read_mask(path), path, "region")
     inside: Region = values == (255.0 if values.max() > 1 else 1.0)
     if not inside.any():
         raise InputError(

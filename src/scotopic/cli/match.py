@@ -37,7 +37,7 @@ from scotopic.io.masks import with_mask
 from scotopic.levels import find_levels, warn_of_given_levels, warn_of_given_white
 from scotopic.preview import draw_preview, reasons_in_words, sparse_in_words
 from scotopic.result import FILES, Match
-from scotopic.sensor import Recording, read_recording
+from scotopic.sensor import read_recording
 from scotopic.settings import Settings
 from scotopic.warmup import warmed
 
@@ -130,7 +130,7 @@ def match(
         if not quiet:
             warn = warn_of_given_levels if are_given else warn_of_given_white  # that of counts or bit planes
             unfit = None if white is None and not are_given else warn(*views)
-            print_warnings(checked, rectify_first, unfit, _warn_of_pages(recordings))
+            print_warnings(checked, rectify_first, unfit)
         if not are_given:
             found = find_levels(*views).as_dict()
             for each in recordings:
@@ -165,14 +165,6 @@ def match(
     written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
     text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
     print_result({**report, **written}, text, quiet, as_json)
-
-
-def _warn_of_pages(recordings: Sequence[Recording]) -> str | None:
-    """Return what to tell the user if files have more pages than the one that is matched."""
-    pages = [each.assumed["pages"] for each in recordings if "pages" in each.assumed]
-    if not pages:
-        return None
-    return f"Of the pages of a TIFF file one is matched, {pages[0]}. With scotopic burst all of them make one answer."
 
 
 def describe_match(result: Match) -> str:

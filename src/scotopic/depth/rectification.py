@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.backends.device import is_on_gpu, to_numpy
-from scotopic.depth.calibration import Calibration, warn_of_other_size
+from scotopic.depth.calibration import Calibration, Camera, warn_of_other_size
 from scotopic.errors import InputError
 from scotopic.io import as_image
 from scotopic.io.masks import Mask, pixel_mask, with_mask
@@ -41,6 +41,7 @@ _WORKING_WIDTH = 640  # larger images are shrunk by a whole factor to about this
 _PARTS = 4  # the jackknife leaves out one of 4 x 4 parts of the image
 _MOST_Z = 8.0  # higher values are cut off, so that no block outvotes the others
 
+_ROTATION_TOLERANCE = 0.01  # of the entries of R R^T; files round to a few digits
 _OFFSET_LIMIT = 0.75  # px; rectified pairs of Middlebury are off by up to 0.67
 _TILT_LIMIT = 2.5  # px from the left edge to the right one; crops of rectified pairs in the dark reach 2
 _SURE = 4.3  # standard errors; offsets of two-photon pairs that are right reach 4.0
@@ -311,6 +312,23 @@ def _warnings(
     return tuple(warnings)
 
 
+def _check_camera(side: str, camera: Camera) -> None:
+    """Raise :class:`InputError` unless the matrices of a camera before rectification are those of one."""
+    matrix, rotation = camera.matrix, camera.rotation
+    is_camera = min(matrix[0, 0], matrix[1, 1]) > 0 and np.allclose(matrix[[1, 2, 2, 2], [0, 0, 1, 2]], (0, 0, 0, 1))
+    if not is_camera:
+        rows = "; ".join(" ".join(f"{value:g}" for value in row) for row in matrix)
+        raise InputError(
+            f"The matrix K of the {side} camera is [{rows}], but must be [fx 0 cx; 0 fy cy; 0 0 1] to rectify by it."
+        )
+    is_rotation = np.abs(rotation @ rotation.T - np.eye(3)).max() <= _ROTATION_TOLERANCE
+    if not is_rotation or np.linalg.det(rotation) < 0 or rotation[2, 2] <= 0:
+        raise InputError(
+            f"The matrix R of the {side} camera is not a rotation, or one by more than a right angle to the side, so "
+            "the pair cannot be rectified by it."
+        )
+
+
 class Rectifier:
     """Rectifies pairs of one rig with OpenCV, so that what they share is computed once: :func:`rectify` for a stream.
 
@@ -339,6 +357,8 @@ class Rectifier:
                 "rectification. Use a file with OpenCV's K1 D1 K2 D2 R1 R2 P1 P2, ROS's K D R P, or KITTI's "
                 "calib_cam_to_cam."
             )
+        for side, camera in (("left", rig.left), ("right", rig.right)):
+            _check_camera(side, camera)
         if rig.width is None:
             warn_of_other_size(rig.left.matrix[:2, 2], width, height)
         self._taken = rig.width or width, rig.height or height
@@ -352,6 +372,12 @@ class Rectifier:
         ]
         nothing = np.zeros(self._taken[::-1], np.bool_)
         self._unseen = [self._spread_mask(nothing, side, outside=1.0) for side in range(2)]
+        for side, unseen in zip(("left", "right"), self._unseen, strict=True):
+            if unseen.all():
+                raise InputError(
+                    f"By this calibration the {side} camera sees nothing of its rectified view. Check its R, P and "
+                    "distortion, and that both were computed together."
+                )
 
     def __call__(self, left: Any, right: Any) -> tuple[Image, Image]:
         """Return the rectified images of a pair: arrays or paths; float32 ``H x W x C``.

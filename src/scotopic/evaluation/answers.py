@@ -13,6 +13,7 @@
 A folder stands for the ``match.npz`` in it.
 """
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ from scotopic.sensor.array_file import load_array
 
 Map = NDArray[np.float64]
 
+_LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
+_LEAST_FACTOR, _SPREAD = 1.4, 0.1  # between two maps, and of the logarithm of their ratio between its quartiles
+_OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
+_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked
 _OTHER_MAPS = {
     "depth": "a depth map in meters",
     "depth_uncertainty": "the uncertainty of a depth map",
@@ -128,6 +133,79 @@ def read_confidence(path: Path) -> Map:
     if "confidence" not in arrays:
         raise InputError(f"{str(file)!r} has no 'confidence'. Save the map under that name.")
     return as_map(arrays["confidence"], file, "confidence")
+
+
+def doubt_maps(path: Path, disparity: Map, truth: Map, truth_path: Path | None = None) -> list[str]:
+    """Return what to tell the user about two maps of one size that do not seem to be disparities in px both.
+
+    Of the truth alone only with its path: data sets doubt theirs when they are read.
+    """
+    told = []
+    if _looks_like_depth(disparity, truth):
+        told.append(
+            f"where the truth is larger, {str(path)!r} is smaller. One of the two looks like a depth; both must be "
+            "disparities in px."
+        )
+    if (factor := _find_factor(disparity, truth)) is not None:
+        told.append(
+            f"{str(path)!r} is {factor:.3g} times the truth nearly everywhere. One of the two seems to be in another "
+            "unit, or of images of another size; both must be disparities in px of one size."
+        )
+    for file, values, others in ((path, disparity, truth), (truth_path, truth, disparity)):
+        if file is not None and (marker := find_marker(values, others)) is not None:
+            told.append(doubt_marker(file, values, marker))
+    return told
+
+
+def _looks_like_depth(disparity: Map, truth: Map) -> bool:
+    """Whether one map falls where the other rises, as depth does where disparity rises: by the ranks of the values."""
+    known = np.flatnonzero(np.isfinite(disparity) & np.isfinite(truth))
+    known = known[:: max(len(known) // _MOST_RANKED, 1)]
+    if len(known) < _LEAST_RANKED:
+        return False
+    first, second = (each.flat[known].argsort(kind="stable").argsort(kind="stable") for each in (disparity, truth))
+    return bool(np.corrcoef(first, second)[0, 1] < _OPPOSITE)
+
+
+def _find_factor(disparity: Map, truth: Map) -> float | None:
+    """Return by what one map is to be divided to be like the other, if they differ by a factor and by little else."""
+    both = np.isfinite(disparity) & np.isfinite(truth) & (disparity > 0) & (truth > 0)
+    if np.count_nonzero(both) < _LEAST_RANKED:
+        return None
+    low, middle, high = np.quantile(np.log(disparity[both] / truth[both]), (0.25, 0.5, 0.75))
+    is_a_factor = high - low < _SPREAD and abs(middle) > math.log(_LEAST_FACTOR)
+    return math.exp(middle) if is_a_factor else None
+
+
+def find_marker(values: Map, others: Map) -> float | None:
+    """Return a value that seems to mean unknown: 0 or less, more than once in a thousand, and far from all others.
+
+    Below 0 it is enough that the other map has no such values: disparities are rounded to whole pixels in some. Or a
+    value, as often, beyond the width of the image, which no disparity is.
+    """
+    known = values[np.isfinite(values)]
+    if known.size < _LEAST_RANKED:
+        return None
+    lowest, highest = float(known.min()), float(known.max())
+    if highest > values.shape[1] and np.count_nonzero(known == highest) >= _MARKER_SHARE * known.size:
+        return highest
+    if lowest > 0:
+        return None
+    rest = known[known > lowest]
+    if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:
+        return None
+    has_none = bool((rest >= 0).all()) and not bool((others < 0).any())
+    is_apart = rest.min() - lowest > 1 or (lowest < 0 and has_none)
+    return lowest if is_apart else None
+
+
+def doubt_marker(path: Path, values: NDArray[Any], marker: float) -> str:
+    """Return what to tell the user about a value of a map that seems to mean unknown."""
+    share = 100 * float((values == marker).mean())
+    return (
+        f"{share:.3g} % of {str(path)!r} are exactly {marker:g}, apart from the rest, and scored as disparities. If "
+        "that means unknown, store infinity or NaN there."
+    )
 
 
 def as_map(array: NDArray[Any], path: Path, what: str) -> Map:

@@ -20,6 +20,7 @@ is what is lost to a wrong ranking alone, 0 for a perfect one.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.evaluation.metrics import as_region, check_thresholds, scored_error
 from scotopic.io.masks import masked_to_nan
 
@@ -141,8 +142,8 @@ def risk_coverage(
         raise SettingsError(f"The number of points must be 1 or more, not {points!r}. The default is 200.")
     error = scored_error(dense, truth, window, own_truth)
     inside = as_region(region, error.shape)
-    certainty = _as_certainty(confidence, error.shape)
     answered = inside & np.isfinite(np.asarray(masked_to_nan(dense), np.float64))
+    certainty = _as_certainty(confidence, answered)
     error, certainty = error[answered], certainty[answered]
     # Equals by error, so that sums are taken in one order wherever the pixels lie; unknown errors come last.
     order = np.lexsort((error, -certainty))
@@ -217,7 +218,7 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
     answers = np.array(masked_to_nan(dense), np.float32)
     if answers.ndim != 2 or answers.size == 0:
         raise InputError(f"The disparity must be one dense map H x W, but has shape {answers.shape}.")
-    certainty = _as_certainty(confidence, answers.shape).ravel()
+    certainty = _as_certainty(confidence, np.isfinite(answers)).ravel()
     answered = np.flatnonzero(np.isfinite(answers))
     scattered = (answered.astype(np.uint64) * np.uint64(2654435761)) % np.uint64(2**32)
     order = answered[np.lexsort((scattered, -certainty[answered]))]
@@ -227,12 +228,19 @@ def at_coverage(dense: NDArray[Any], confidence: NDArray[Any], share: float) -> 
     return result
 
 
-def _as_certainty(confidence: NDArray[Any], shape: tuple[int, ...]) -> Values:
-    """The confidence as float64, lowest where it is unknown."""
+def _as_certainty(confidence: NDArray[Any], answered: NDArray[np.bool_]) -> Values:
+    """The confidence as float64, lowest where it is unknown; warn if it is unknown for every answer."""
     certainty = np.array(masked_to_nan(confidence), np.float64)
-    if certainty.shape != shape:
-        raise InputError(f"The confidence has shape {certainty.shape}, but its disparity has {shape}.")
-    certainty[np.isnan(certainty)] = -np.inf
+    if certainty.shape != answered.shape:
+        raise InputError(f"The confidence has shape {certainty.shape}, but its disparity has {answered.shape}.")
+    unknown = np.isnan(certainty)
+    if answered.any() and unknown[answered].all():
+        told = (
+            "The confidence is NaN wherever there is a disparity, so it ranks nothing, and the surest pixels are any. "
+            "Store a number for each pixel."
+        )
+        warnings.warn(told, PairWarning, stacklevel=1)  # from one place: said once, however many scores are made
+    certainty[unknown] = -np.inf
     return certainty
 
 

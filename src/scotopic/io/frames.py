@@ -218,16 +218,11 @@ class StereoFrames:
         """Warn, once, if two videos show the frames of a pair at different times: a camera may have dropped one."""
         if not (isinstance(self.left, VideoFile) and isinstance(self.right, VideoFile)) or self._has_told:
             return
-        left, right = self.left.time(number), self.right.time(number)
-        if left is not None and right is not None and abs(left - right) > 0.5 / (self.left.fps or 25):
+        times = self.left.time(number), self.right.time(number)
+        doubt = doubt_times(number, times, self.left.fps, (self.left.title, self.right.title))
+        if doubt is not None:
             self._has_told = True
-            warnings.warn(
-                f"Frame {number} is shown {left:.3f} s after the first one in {self.left.title}, but {right:.3f} s in "
-                f"{self.right.title}. A frame may be missing in one of them: check that the views of a pair show one "
-                "moment.",
-                PairWarning,
-                stacklevel=4,
-            )
+            warnings.warn(doubt, PairWarning, stacklevel=4)
 
     def _check_size(self, number: int, pair: tuple[Frame, Frame]) -> None:
         for view, frame in zip((self.left, self.right), pair, strict=True):
@@ -240,6 +235,19 @@ class StereoFrames:
                     f"Frame {number} of {view.title} has {found}, but the first frame of {self.left.title} has {first}."
                     " All frames must have one size and kind."
                 )
+
+
+def doubt_times(
+    number: int, times: tuple[float | None, float | None], fps: float | None, titles: tuple[str, str]
+) -> str | None:
+    """Return what to tell the user if two videos show the frames of a pair at different times, in s after the first."""
+    left, right = times
+    if left is None or right is None or abs(left - right) <= 0.5 / (fps or 25):
+        return None
+    return (
+        f"Frame {number} is shown {left:.3f} s after the first one in {titles[0]}, but {right:.3f} s in {titles[1]}. A "
+        "frame may be missing in one of them: check that the views of a pair show one moment."
+    )
 
 
 @contextmanager

@@ -209,6 +209,15 @@ def as_stored(data: bytes) -> bytes:
     return bytes(upright)
 
 
+def is_white_at_zero(data: bytes) -> bool:
+    """Return whether a TIFF file says that 0 is white, so that a picture of it shows its numbers inverted."""
+    with suppress(struct.error, OverflowError, IndexError):  # damaged
+        if data[:4] in _TIFF_ORDERS:
+            page = next(_tiff_pages(data, 1), [])
+            return any(entry.tag == _PHOTOMETRIC and entry.value == 0 for entry in page)
+    return False
+
+
 def is_turned(data: bytes) -> bool:
     """Return whether an image file says that it is to be turned or mirrored to be seen upright, as phones' do.
 

@@ -21,6 +21,7 @@ from scotopic.io.headers import (
     as_stored,
     image_sizes,
     is_turned,
+    is_white_at_zero,
     jpeg_segments,
     png_chunks,
 )
@@ -38,6 +39,8 @@ TURNED = (
 )
 # The decoder counts bytes in 32 bits; nothing larger is an image of ours either.
 _FILE_LIMIT = 2**31 - 1
+#: What to tell the user of a file with more pages than the one that is read; without its name, so that it is said once.
+ONE_PAGE = "Of the pages of a TIFF file one is read, the first of {}. With scotopic burst all of them make one answer."
 _MOST_PAGES = 65536  # of a TIFF file
 _PACKED_BITS = (10, 12, 14)  # of the values in a TIFF file that OpenCV spreads to 16
 #: Of raw files, which only :mod:`scotopic.sensor` reads; OpenCV would take the thumbnail in some for the picture.
@@ -49,6 +52,19 @@ _OTHER_MODES = ("P", "PA", "CMYK", "YCbCr", "LAB", "HSV", "La", "RGBa")  # of Pi
 _FULL_SCALES = {"u1": 255, "u2": 65535, "b1": 1, "f2": 1, "f4": 1, "f8": 1}  # by type and bytes
 # A linear image may overshoot [0, 1] a little (noise around black, resampling); 255 or 65535 is another scale.
 _FLOAT_RANGE = (-1.0, 2.0)
+
+
+def read_mask(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Read an image that is a mask; raise :class:`InputError` also if it cannot be told which of its pixels are 0.
+
+    As a picture, a TIFF file whose zeros are white is inverted. tifffile writes bool arrays so, and means the numbers.
+    """
+    if is_white_at_zero(read_input_file(path, "an image file", _FILE_LIMIT)):
+        raise InputError(
+            f"{os.fspath(path)!r} is a TIFF file in which 0 is white, as bool arrays are saved, so it cannot be told "
+            "which pixels are meant. Save the mask as PNG, 255 where it is set."
+        )
+    return read_image(path)
 
 
 def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> NDArray[Any]:
@@ -71,12 +87,16 @@ def read_image(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     if Path(path).suffix.lower() in RAW_SUFFIXES:
         raise InputError(f"{shown} is a camera's raw file. Read it with scotopic.sensor.read_raw.")
     with open_input(path) as file:
-        is_pfm = file.read(2) in (b"PF", b"Pf")  # whatever its name: OpenCV would take its scale for a factor
+        head = file.read(4)
+        is_pfm = head[:2] in (b"PF", b"Pf")  # whatever its name: OpenCV would take its scale for a factor
     if is_pfm or Path(path).suffix.lower() == ".pfm":
         image = read_pfm(path)
         check_pixels(shown, image.shape[1], image.shape[0], max_pixels)
         return image
-    return as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
+    image = as_recorded(decode_pages(path, max_pixels=max_pixels)[0], shown)
+    if head in TIFF_SIGNATURES and (pages := count_pages(path)) > 1:
+        warnings.warn(ONE_PAGE.format(pages), PairWarning, stacklevel=2)
+    return image
 
 
 def count_pages(path: str | os.PathLike[str]) -> int:

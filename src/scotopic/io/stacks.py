@@ -20,11 +20,14 @@ from scotopic.io.npz import read_npz
 from scotopic.io.video import VideoFile, is_video
 
 
-def read_stack(path: Path, *, max_pixels: int | None = None, max_bytes: int | None = None) -> Iterator[Frame]:
+def read_stack(
+    path: Path, *, max_pixels: int | None = None, max_bytes: int | None = None, videos: list[VideoFile] | None = None
+) -> Iterator[Frame]:
     """Yield the frames of a file, each read when it is asked for: as many as it has, or one if it is an image.
 
     A video (AVI, MP4, MOV, Matroska, WebM); a TIFF file; an ``.npy`` array ``(frames, H, W)`` or ``(frames, H, W, 3)``;
-    an ``.npz`` file of one such array, or of several images in the order of their names; or an image.
+    an ``.npz`` file of one such array, or of several images in the order of their names; or an image. A video is
+    appended to `videos`: it knows the times of its frames.
 
     Raises :class:`InputError` if the file cannot be read, a frame has over `max_pixels`, or the arrays of an ``.npz``
     file take more than `max_bytes`, before any of that is decoded; or if the values of a frame cannot be matched.
@@ -34,6 +37,8 @@ def read_stack(path: Path, *, max_pixels: int | None = None, max_bytes: int | No
     title = repr(str(path))
     if is_video(head):
         with closing(VideoFile(path, max_pixels=max_pixels)) as video:
+            if videos is not None:
+                videos.append(video)
             yield from video.read(0)
         return
     if head.startswith(b"\x93NUMPY"):

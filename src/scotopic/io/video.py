@@ -42,6 +42,7 @@ class VideoFile:
     """
 
     values = None  #: as recorded
+    is_turned = False  #: whether a frame that was read is to be turned to be seen upright
 
     def __init__(self, path: Path, *, max_pixels: int | None = None) -> None:
         self.path, self.title = str(path), repr(str(path))
@@ -118,6 +119,7 @@ class VideoFile:
             self._times.append(frame.time)
             if number >= start:
                 if number == start and frame.rotation:
+                    self.is_turned = True
                     warnings.warn(TURNED, PairWarning, stacklevel=4)
                 self._check_size(frame.width, frame.height)  # which may be another than the file announces
                 with reading(self.path, "a video", "Convert it to another format."):

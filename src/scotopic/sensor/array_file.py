@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.errors import InputError
-from scotopic.io.input_file import plain_file_size, reading
+from scotopic.io.input_file import open_input, reading
 
 
 def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
@@ -20,7 +20,9 @@ def load_array(source: Any, what: str) -> tuple[NDArray[Any], str]:
             raise InputError(f"The array of {what} is masked. Pass it without its mask, and the mask as hot_pixels.")
         return np.asarray(source), f"The array of {what}"
     title = f"The file of {what} {os.fspath(source)!r}"
-    plain_file_size(source, "an .npy file")
+    with open_input(source, f"an .npy file of {what}") as file:
+        if file.read(6)[:2] not in (b"\x93N", b"PK"):
+            raise InputError(f"{title} is not an .npy file. Save the array with numpy.save.")
     with reading(source, f"an .npy file of {what}", "Save it with numpy.save."):
         found = np.load(source, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):

@@ -7,19 +7,21 @@ The inside of a cluster that is more than :data:`REACH` px from any good pixel c
 """
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError
-from scotopic.io import read_image
+from scotopic.errors import InputError, PairWarning
+from scotopic.io.images import read_mask
 from scotopic.io.mapped import read_part
 from scotopic.io.masks import Mask, fill_masked
 from scotopic.sensor.array_file import load_array
 
 REACH = 2.0  #: px; a hot pixel that has no good one within this distance is masked
+_MOSTLY = 0.5  # of the pixels: a mask that has more is likely one of the good ones
 
 
 def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
@@ -38,7 +40,7 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
         The file cannot be read, or is not a mask of this size.
     """
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".npy":
-        found: NDArray[Any] = read_image(source)
+        found: NDArray[Any] = read_mask(source)
         title = f"The file of hot pixels {os.fspath(source)!r}"
     else:
         found, title = load_array(source, "hot pixels")
@@ -51,6 +53,11 @@ def read_hot_pixels(source: Any, shape: tuple[int, int]) -> Mask:
             "give one number for each pixel, 0 where it is good."
         )
     hot: Mask = np.asarray(found != 0)
+    if hot.mean() > _MOSTLY:
+        told = (
+            f"{title} says that {100 * hot.mean():.0f} % of the pixels are hot. If it marks the good ones, invert it."
+        )
+        warnings.warn(told, PairWarning, stacklevel=4)
     return hot
 
 

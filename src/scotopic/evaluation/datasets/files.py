@@ -1,6 +1,7 @@
 """Where scenes lie, and their files: images, truth, masks and calibrations, each checked against the left image."""
 
 import os
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from scotopic.depth import Calibration
 from scotopic.depth.files import read_calib_txt
 from scotopic.depth.triangulate import sample_columns
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
+from scotopic.evaluation.answers import doubt_marker, find_marker
 from scotopic.io import as_image, read_image
 from scotopic.io.disparity import KITTI_SCALE
 
@@ -96,7 +98,10 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
     """
     values = _read_map(path, image)
     if path.suffix == ".pfm":
-        return np.where(np.isfinite(values), values, np.float32(np.nan))
+        truth = np.where(np.isfinite(values), values, np.float32(np.nan))
+        if (marker := find_marker(truth, truth)) is not None:
+            warnings.warn(doubt_marker(path, truth, marker), PairWarning, stacklevel=2)
+        return truth
     if values.dtype != np.dtype(f"u{bits // 8}"):
         raise InputError(
             f"{str(path)!r} holds {values.dtype} values instead of {bits} bits (disparity x {divisor:g}, 0 = unknown). "
@@ -106,13 +111,16 @@ def read_truth(path: Path, image: Image, divisor: float = KITTI_SCALE, bits: int
 
 
 def read_visible(path: Path, image: Image) -> NDArray[np.bool_] | None:
-    """Read the mask of Middlebury and ETH3D: 255 is visible in both views, 128 occluded, 0 unknown."""
+    """Read the mask of Middlebury and ETH3D: 255 is visible in both views, 128 occluded, 0 unknown; or 1 and 0."""
     if not path.exists():
         return None
     values = _read_map(path, image)
     if values.dtype != np.uint8:
         raise InputError(f"{str(path)!r} holds {values.dtype} values instead of 8 bits (255, 128 or 0).")
-    return np.asarray(values == 255)
+    visible = np.asarray(values == (255 if values.max() > 1 else 1))
+    if not visible.any():
+        raise InputError(f"{str(path)!r} marks no pixel as visible. Write 255 where both views see the point.")
+    return visible
 
 
 def visible_in_both(left: Image, right: Image) -> NDArray[np.bool_]:

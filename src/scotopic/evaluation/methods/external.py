@@ -10,6 +10,7 @@ Maps are scored as they are. Answers outside the range of candidates stay: dropp
 """
 
 import re
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, SettingsError
-from scotopic.evaluation.answers import check_size, read_answers, read_confidence
+from scotopic.errors import InputError, PairWarning, SettingsError
+from scotopic.evaluation.answers import check_size, doubt_maps, read_answers, read_confidence
 from scotopic.evaluation.method import Map, Method, Prediction
 from scotopic.evaluation.scene import Scene
 
@@ -55,6 +56,8 @@ def predict_from_files(name: str, folder: Path, left: Map, right: Map, scene: Sc
     path, *beside = _files_of(name, folder, scene.dataset, scene.name)
     answers = read_answers(path)
     check_size(path, answers.disparity, f"scene {scene.name}", left)
+    for doubt in doubt_maps(path, answers.disparity, scene.truth.astype(np.float64)):
+        warnings.warn(doubt, PairWarning, stacklevel=2)
     confidence = answers.confidence
     for file in beside:
         confidence = read_confidence(file)
