@@ -24,15 +24,14 @@ def make_find_groups(size: int) -> Any:
         """The patches most similar to each patch, itself first: ``y * (W - size + 1) + x``, ``(rows, columns, count)``.
 
         For each offset the squared differences of each line are computed once, summed down the patches that hold it,
-        then along. Whole lines are summed, also where no patch begins: that is many pixels in one instruction.
+        then along.
         """
         channels, height, width = pilot.shape
         last_y, last_x = height - size, width - size
         count = out.shape[2]
         begin_y, end_y = rows[first], rows[stop - 1] + size
         nearest = np.empty((stop - first, columns.size, count), np.float32)
-        lines = np.empty((end_y - begin_y, width), np.float32)
-        down, apart = np.empty(width, np.float32), np.empty(width, np.float32)
+        lines, down = np.empty((end_y - begin_y, width), np.float32), np.empty(width, np.float32)
         for i in range(first, stop):
             for j in range(columns.size):
                 for k in range(count):
@@ -67,22 +66,20 @@ def make_find_groups(size: int) -> Any:
                         line = lines[y]
                         for x in range(begin, end):
                             down[x] += line[x]
-                    for x in range(begin, end - size + 1):
-                        apart[x] = down[x]
-                    for along in range(1, size):
-                        for x in range(begin, end - size + 1):
-                            apart[x] += down[x + along]
                     for j in range(columns.size):
                         left = columns[j]
-                        if left < begin or left > end - size:
+                        if left + dx < 0 or left + dx > last_x:
                             continue
-                        here, far = apart[left], nearest[i - first, j]
-                        if here < far[count - 1]:
+                        apart = float32(0.0)
+                        for x in range(left, left + size):
+                            apart += down[x]
+                        far = nearest[i - first, j]
+                        if apart < far[count - 1]:
                             k = count - 1
-                            while far[k - 1] > here:
+                            while far[k - 1] > apart:
                                 far[k], out[i, j, k] = far[k - 1], out[i, j, k - 1]
                                 k -= 1
-                            far[k], out[i, j, k] = here, (top + dy) * (last_x + 1) + left + dx
+                            far[k], out[i, j, k] = apart, (top + dy) * (last_x + 1) + left + dx
 
     return find_groups
 
