@@ -35,7 +35,7 @@ Map = NDArray[np.float64]
 _LEAST_RANKED, _MOST_RANKED = 100, 20_000  # pixels to compare by rank
 _LEAST_FACTOR, _SPREAD = 1.4, 0.1  # between two maps, and of the logarithm of their ratio between its quartiles
 _OPPOSITE = -0.5  # correlation of ranks; a bad disparity map is about 0
-_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked
+_MARKER_SHARE = 1e-3  # of the pixels: as many with one value, apart from the others, are marked; a single one is not
 _OTHER_MAPS = {
     "depth": "a depth map in meters",
     "depth_uncertainty": "the uncertainty of a depth map",
@@ -186,13 +186,13 @@ def find_marker(values: Map, others: Map) -> float | None:
     known = values[np.isfinite(values)]
     if known.size < _LEAST_RANKED:
         return None
-    lowest, highest = float(known.min()), float(known.max())
-    if highest > values.shape[1] and np.count_nonzero(known == highest) >= _MARKER_SHARE * known.size:
+    lowest, highest, least = float(known.min()), float(known.max()), max(_MARKER_SHARE * known.size, 2)
+    if highest > values.shape[1] and np.count_nonzero(known == highest) >= least:
         return highest
     if lowest > 0:
         return None
     rest = known[known > lowest]
-    if known.size - rest.size < _MARKER_SHARE * known.size or not rest.size:
+    if known.size - rest.size < least or not rest.size:
         return None
     has_none = bool((rest >= 0).all()) and not bool((others < 0).any())
     is_apart = rest.min() - lowest > 1 or (lowest < 0 and has_none)
