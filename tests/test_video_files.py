@@ -366,3 +366,17 @@ def test_names_whose_numbers_do_not_go_along_raise_a_doubt(
 
     with open_pairs(tmp_path / "left", tmp_path / "right") as pairs:
         assert (pairs.doubt or "").split(",")[0].split(" is ")[0] == (f"Pair {pair}" if pair else "")
+
+
+def test_metadata_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
+    """Whichever PyAV reads them: before 19 it is told to ignore them, from 19 on it does so by itself."""
+    file, title = tmp_path / "video.mp4", b"a title in some bytes"
+    with av.open(str(file), "w") as container:
+        container.metadata["title"] = title.decode()
+        stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
+        for picture in (av.VideoFrame.from_ndarray(np.zeros((48, 64, 3), np.uint8), "rgb24"), None):
+            container.mux(stream.encode(picture))
+    assert title in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(title, b"\xff\xfe\xfd\xfc" + title[4:]))
+
+    assert next(VideoFile(file).read(0)).shape == (48, 64, 3)

@@ -182,8 +182,10 @@ def _open_container(path: Path) -> Any:
     """Open a video by PyAV; return ``None`` if it cannot, or if there is no picture in it."""
     import av
 
+    # From PyAV 19 on metadata that are no text do no harm; before, they are to be ignored.
+    ignoring: dict[str, Any] = {} if int(av.__version__.split(".")[0]) >= 19 else {"metadata_errors": "ignore"}
     with suppress(av.FFmpegError, OSError, ValueError):
-        container = av.open(os.path.abspath(path), metadata_errors="ignore")
+        container = av.open(os.path.abspath(path), **ignoring)
         if container.streams.video and container.streams.video[0].codec_context is not None:
             return container
         container.close()
