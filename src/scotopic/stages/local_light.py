@@ -35,7 +35,7 @@ REACH = 32.0  #: over which light changes little
 CLOSE_REACH = 12.0  #: where colors count
 # In standard deviations of brightness. On the tuning half light varies by 0.015 to 0.064 where it is the same, with
 # another exposure too, and by 0.15 to 0.46 where a lamp was added to one view; in PianoL, whose lamp was moved, by 0.34
-# to 0.41. At one frame of two photons it is 0.050 to 0.138 and 0.18 to 0.54.
+# to 0.41. At one frame of two photons it is 0.050 to 0.138 and 0.18 to 0.54. (Measured with structure of 8 px.)
 REGIONAL = 0.14
 LEAST_WEIGHT = 0.02  #: w0, in units of margins
 _TINY = 1e-12
