@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from video_runs import timed_video, turned_video
 
 import scotopic
-from scotopic.app import html, inputs, work
+from scotopic.app import html, inputs, pictures, work
 from scotopic.app.inputs import OWN, OWN_CLIP, ROOMS, Request
 from scotopic.app.session import Cancelled, Fused, Job, Limits, Outcome, Session, View
 from scotopic.demo import render_sway
@@ -355,8 +355,8 @@ def test_the_fused_image_and_the_map_of_frames_are_drawn(fused: Session) -> None
     assert found.fused_left is not None
     expected = (np.clip(found.fused_left, 0, 1) * 255).round()
 
-    np.testing.assert_array_equal(work.draw(fused, "fused"), expected)
-    assert work.draw(fused, "frames").shape == (HEIGHT, WIDTH, 3)
+    np.testing.assert_array_equal(pictures.draw(fused, "fused"), expected)
+    assert pictures.draw(fused, "frames").shape == (HEIGHT, WIDTH, 3)
     assert html.viewer_state(fused)["fused"] == 4
     assert "light of " in work.describe_pixel(fused, 48, 32)
     assert "Fused 4 of 4 frames" in html.resting(fused)
@@ -369,7 +369,7 @@ def test_a_pair_has_neither(tmp_path: Path) -> None:
     session.keep(Outcome(answer.match, None, None, answer.about))
 
     with pytest.raises(InputError, match="no map 'frames'"):
-        work.draw(session, "frames")
+        pictures.draw(session, "frames")
     assert not {"frames.pfm", "fused_left.png"} & work.available_files(session).keys()
 
 

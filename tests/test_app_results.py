@@ -13,7 +13,7 @@ import pytest
 from app_visitors import match_small_room, session_with_result
 
 import scotopic
-from scotopic.app import work
+from scotopic.app import pictures, work
 from scotopic.app.session import Outcome, Session
 from scotopic.app.work import REASONS
 from scotopic.errors import InputError, SettingsError
@@ -115,9 +115,9 @@ def test_the_slider_ends_where_almost_nothing_is_left(session: Session) -> None:
     assert work.apply_threshold(session.outcome.match, end).coverage == 0
 
 
-@pytest.mark.parametrize("kind", [kind for kind in work.MAPS if kind not in ("sgbm", "bar")])
+@pytest.mark.parametrize("kind", [kind for kind in pictures.MAPS if kind not in ("sgbm", "bar")])
 def test_every_map_is_drawn_at_the_size_of_the_image(session: Session, kind: str) -> None:
-    drawn = work.draw(session, kind)
+    drawn = pictures.draw(session, kind)
 
     assert drawn.shape == (128, 192, 3)
     assert drawn.dtype == np.uint8
@@ -125,9 +125,9 @@ def test_every_map_is_drawn_at_the_size_of_the_image(session: Session, kind: str
 
 
 def test_hidden_pixels_lose_their_color_and_the_others_keep_it(session: Session) -> None:
-    before = work.draw(session, "disparity")
+    before = pictures.draw(session, "disparity")
     work.set_threshold(session, 0.3)
-    after = work.draw(session, "disparity")
+    after = pictures.draw(session, "disparity")
     assert session.outcome is not None
     found = session.outcome.match
     hidden = found.mask & (found.confidence < 0.3)
@@ -145,7 +145,7 @@ def test_every_reason_has_words_and_a_color_of_its_own() -> None:
 @pytest.mark.parametrize("kind", ["sgbm", "nonsense", "../secret"])
 def test_a_map_that_is_not_there_is_refused(session: Session, kind: str) -> None:
     with pytest.raises(InputError, match="no map"):
-        work.draw(session, kind)
+        pictures.draw(session, kind)
 
 
 def test_a_pixel_reads_as_the_maps_say_and_its_depth_as_the_formula(session: Session) -> None:
@@ -217,7 +217,7 @@ def test_the_comparison_has_coverage_and_errors_of_both(session: Session) -> Non
     assert session.sgbm is not None
     assert rows[1].score == score(session.outcome.match.disparity, session.outcome.truth, 19)
     assert rows[1].coverage == pytest.approx(session.outcome.match.coverage)
-    assert work.draw(session, "sgbm").shape == (128, 192, 3)
+    assert pictures.draw(session, "sgbm").shape == (128, 192, 3)
 
 
 def test_without_truth_the_comparison_has_coverage_alone(session: Session) -> None:

@@ -12,7 +12,7 @@ import pytest
 from app_visitors import match_small_room
 from command_line import error_line, run
 
-from scotopic.app import work
+from scotopic.app import pictures, work
 from scotopic.app.session import Session, Sessions
 from scotopic.io import read_disparity
 
@@ -87,7 +87,7 @@ def test_a_fault_of_ours_is_answered_without_its_trace(
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(work, "draw", fail)
+    monkeypatch.setattr(pictures, "draw", fail)
     answer = client.get(f"/look/{session.token}/maps/disparity.png")
 
     assert (answer.status_code, answer.text) == (500, work.INTERNAL_ERROR)

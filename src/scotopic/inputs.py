@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,6 +59,22 @@ def split_pairs(left: Any, right: Any, layout: str) -> list[tuple[Any, Any]]:
     if len(lefts) != len(rights):
         raise InputError(f"The batches differ in length: {len(lefts)} left and {len(rights)} right images.")
     return list(zip(lefts, rights, strict=True))
+
+
+def pairs_in_layout(pairs: Any, layout: Layout) -> Iterable[Any]:
+    """Yield pairs of images ``(H, W, C)`` of pairs in some layout (:func:`split_layout`)."""
+    if not isinstance(pairs, Iterable) and not hasattr(pairs, "__getitem__"):
+        raise InputError(f"The pairs are a {type(pairs).__name__}. Give an iterable of pairs (left, right) of images.")
+    if layout == "HWC":
+        yield from pairs
+        return
+    for number, pair in enumerate(pairs):
+        left, right = take_two(pair, number)
+        try:
+            split = split_pairs(left, right, layout)
+        except InputError as error:
+            raise InputError(f"Pair {number}: {error}") from error
+        yield from split
 
 
 def take_two(pair: Any, number: int) -> tuple[Any, Any]:
@@ -118,6 +134,19 @@ def tensor_image(source: Tensor, name: str) -> Tensor:
 def take_image(source: Any, name: str) -> Any:
     """Return an image from wherever it is: a tensor on the GPU stays one, all else becomes a NumPy array."""
     return tensor_image(source, name) if is_on_gpu(source) else as_image(source, name)
+
+
+def full_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return ``(height, width, channels)``."""
+    sizes = tuple(shape) if isinstance(shape, Iterable) else ()
+    full = (*sizes, 1) if len(sizes) == 2 else sizes
+    is_whole = all(isinstance(length, int | np.integer) and length > 0 for length in full)
+    if len(full) != 3 or not is_whole or full[2] not in (1, 3):
+        raise InputError(
+            f"{shape!r} is not the shape of an image: give (height, width) or (height, width, channels) with 1 or 3 "
+            "channels."
+        )
+    return int(full[0]), int(full[1]), int(full[2])
 
 
 def check_size(shape: tuple[int, ...], patch_size: int, name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,8 @@ from scotopic.api import Pair, find_pair_levels, warn_about_pair
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
-from scotopic.errors import InputError, PairWarning, SettingsError, lists_parameters
-from scotopic.fusion.burst import Burst
+from scotopic.errors import InputError, SettingsError, lists_parameters
+from scotopic.fusion.burst import Burst, leave_out_repeats
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import (
     FusedStream,
@@ -40,10 +39,10 @@ from scotopic.inputs import (
     Layout,
     check_pair,
     check_size,
+    full_shape,
     is_constant,
-    is_equal,
+    pairs_in_layout,
     shows_nothing,
-    split_pairs,
     take_image,
     take_two,
 )
@@ -214,7 +213,7 @@ class Matcher:
         self._runner: _CpuRunner | GraphRunner | None = None
         self._recordings: Recordings | None = None
         if shape is not None:
-            self._fix_shape(_full_shape(shape))
+            self._fix_shape(full_shape(shape))
 
     def _fix_shape(self, shape: tuple[int, int, int]) -> None:
         check_size(shape, self.settings.junctions.patch_size, "shape")
@@ -241,12 +240,12 @@ class Matcher:
             Whatever ``pairs`` raises, after the pairs before it.
         """
         if self.fuse is not None:
-            yield from self._run_fused(_in_layout(pairs, layout))
+            yield from self._run_fused(pairs_in_layout(pairs, layout))
             return
         waiting: list[Any] = []
         is_first = True
         failure: Exception | None = None
-        with closing(self._prepared(_in_layout(pairs, layout))) as prepared:
+        with closing(self._prepared(pairs_in_layout(pairs, layout))) as prepared:
             while True:
                 try:
                     pair = next(prepared, None)
@@ -308,7 +307,7 @@ class Matcher:
             raise InputError(f"Frame {reference} shows nothing, so it cannot be the reference. Choose another.")
         levels, (backend, run) = self._find_levels(recorded), self._fused_runner(progress)
         usable = [None if any(is_constant(image) for image in pair) else pair for pair in taken]
-        _leave_out_repeats(usable, reference)
+        leave_out_repeats(usable, reference)
         placed = [
             None if pair is None else tuple(backend.asarray(levels.apply(image)) for image in pair) for pair in usable
         ]
@@ -451,54 +450,3 @@ class _CpuRunner:
 def _match_fused(settings: Settings, progress: Progress, images: list[Any], light: list[Any]) -> Match:
     """Match fused images on the CPU; a function of the module, so that a stream can be pickled."""
     return run_pipeline("cpu", images, settings, light=light, progress=progress)
-
-
-def _leave_out_repeats(pairs: list[list[Any] | None], reference: int) -> None:
-    """Put ``None`` for the frames of a burst that repeat a view of another one, with a warning; the reference stays."""
-    kept, repeated = list[list[Any]](), list[int]()
-    for number in sorted(range(len(pairs)), key=lambda each: each != reference):
-        pair = pairs[number]
-        if pair is None:
-            continue
-        if any(is_equal(one, other) for earlier in kept for one, other in zip(earlier, pair, strict=True)):
-            pairs[number] = None
-            repeated.append(number)
-        else:
-            kept.append(pair)
-    if repeated:
-        shown = ", ".join(map(str, repeated[:10])) + (", ..." if len(repeated) > 10 else "")
-        warnings.warn(
-            f"{len(repeated)} of {len(pairs)} frames ({shown}) repeat others in every pixel, which noise never does. "
-            "They add no light and are left out. Check whether the camera has stalled.",
-            PairWarning,
-            stacklevel=4,
-        )
-
-
-def _in_layout(pairs: Any, layout: Layout) -> Iterable[Any]:
-    """Yield pairs of images ``(H, W, C)``."""
-    if not isinstance(pairs, Iterable) and not hasattr(pairs, "__getitem__"):
-        raise InputError(f"The pairs are a {type(pairs).__name__}. Give an iterable of pairs (left, right) of images.")
-    if layout == "HWC":
-        yield from pairs
-        return
-    for number, pair in enumerate(pairs):
-        left, right = take_two(pair, number)
-        try:
-            split = split_pairs(left, right, layout)
-        except InputError as error:
-            raise InputError(f"Pair {number}: {error}") from error
-        yield from split
-
-
-def _full_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return ``(height, width, channels)``."""
-    sizes = tuple(shape) if isinstance(shape, Iterable) else ()
-    full = (*sizes, 1) if len(sizes) == 2 else sizes
-    is_whole = all(isinstance(length, int | np.integer) and length > 0 for length in full)
-    if len(full) != 3 or not is_whole or full[2] not in (1, 3):
-        raise InputError(
-            f"{shape!r} is not the shape of an image: give (height, width) or (height, width, channels) with 1 or 3 "
-            "channels."
-        )
-    return int(full[0]), int(full[1]), int(full[2])

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotopic.app import inputs, work
+from scotopic.app.pictures import as_png
 from scotopic.app.session import Job, Session
-from scotopic.app.work import REASONS, as_png
+from scotopic.app.work import REASONS
 from scotopic.depth import Calibration
 from scotopic.preview import match_colors
 from scotopic.result import Reason

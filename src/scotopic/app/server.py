@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from scotopic.app import work
+from scotopic.app import pictures, work
 from scotopic.app.guard import Guard
 from scotopic.app.session import PREFIX, Limits, Session, Sessions
 from scotopic.errors import InputError, ScotopicError, SettingsError
@@ -175,8 +175,8 @@ def make_routes(sessions: Sessions) -> list[Any]:
         return answer
 
     def picture(session: Session, request: Any) -> Any:
-        drawn = work.draw(session, request.path_params["kind"])
-        return Response(work.as_png(drawn), media_type="image/png", headers=_PRIVATE)
+        drawn = pictures.draw(session, request.path_params["kind"])
+        return Response(pictures.as_png(drawn), media_type="image/png", headers=_PRIVATE)
 
     def pixel(session: Session, request: Any) -> Any:
         x, y = (_number(request.query_params.get(name)) for name in ("x", "y"))

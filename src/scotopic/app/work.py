@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,22 +18,18 @@ from scotopic.api import match
 from scotopic.app.inputs import SIDES, Pair, Request, describe_calibration, find_calibration, prepare_pair
 from scotopic.app.session import Cancelled, Fused, Job, Limits, Outcome, Session
 from scotopic.backends import cpu_backend
-from scotopic.colormap import Color, Rgb, as_rgb, color_scale, colorize, dim_gray
+from scotopic.colormap import Color
 from scotopic.depth import Calibration, PointCloud, depth_from_disparity, point_cloud
 from scotopic.errors import InputError, ScotopicError, SettingsError
 from scotopic.evaluation.metrics import Score, score
 from scotopic.fusion.burst import ALIGNMENT
 from scotopic.io import write_disparity, write_pfm, write_png, write_submission
-from scotopic.io.images import encoded
 from scotopic.pipelines import stages_of
 from scotopic.preview import (
     REASON_COLORS,
     as_picture,
     draw_point_colors,
     draw_preview,
-    draw_reasons,
-    draw_structure,
-    match_colors,
     reasons_in_words,
     sparse_in_words,
 )
@@ -48,11 +43,8 @@ from scotopic.warmup import warmed
 LOG = logging.getLogger("scotopic.app")
 
 INTERNAL_ERROR = "Something went wrong on the server, not with your input. It was logged. Please try again."
-MAPS = ("image", "disparity", "confidence", "structure", "reason", "sgbm", "truth", "bar")  #: what can be drawn
 MOST_POINTS = 60_000  #: sent to the browser; the PLY file has all
-LARGEST_SIDE = 1600  #: px; larger pictures are shrunk before they are sent
 ASSUMED_CAMERA = "focal length equal to the width, axis in the middle; there is no calibration"  #: of clips without one
-_ENLARGED_TO = 640  # px; small ones are enlarged without smoothing, so that a pixel stays a pixel in any browser
 
 _REASON_WORDS = {
     Reason.OK: "has a disparity",
@@ -242,38 +234,6 @@ def describe_coverage(session: Session) -> str:
     return f"Coverage {100 * shown.coverage:.1f} %{sparse_in_words(shown)}" + (f"; left out: {rest}" if rest else "")
 
 
-def draw(session: Session, kind: str) -> Rgb:
-    """Draw one of :data:`MAPS` at the session's threshold, or ``"fused"`` or ``"frames"`` of a clip.
-
-    Raises InputError if the result has no such map.
-    """
-    outcome, shown = result_of(session), shown_match(session)
-    sgbm = None if session.sgbm is None else session.sgbm.disparity
-    disparity = {"disparity": shown.disparity, "truth": outcome.truth, "sgbm": sgbm}.get(kind)
-    if disparity is not None:
-        return colorize(disparity, match_colors(outcome.match, outcome.truth), dim_gray(shown.left_colors))
-    drawers: dict[str, Callable[[], Rgb]] = {
-        "image": lambda: as_rgb(as_picture(shown.left_image)),
-        "structure": lambda: as_rgb(draw_structure(shown)),
-        "confidence": lambda: confidence_picture(shown.confidence, shown.mask),
-        "reason": lambda: draw_reasons(shown.reason),
-        **({} if outcome.fused is None else _fused_drawers(shown, outcome.fused)),
-        "bar": lambda: color_scale(256),
-    }
-    if kind not in drawers:
-        raise InputError(f"This result has no map {kind[:20]!r}. Choose one of {', '.join(MAPS)}.")
-    return drawers[kind]()
-
-
-def _fused_drawers(shown: Match, fused: Fused) -> dict[str, Callable[[], Rgb]]:
-    """Return how to draw what only a clip has."""
-    assert shown.frames is not None
-    assert shown.fused_left is not None
-    share, image = shown.frames / fused.frames, shown.fused_left
-    everywhere = np.ones(share.shape, np.bool_)
-    return {"fused": lambda: as_rgb(as_picture(image)), "frames": lambda: confidence_picture(share, everywhere)}
-
-
 def _search_range(outcome: Outcome) -> MatchingSettings:
     return outcome.match.settings.matching.for_width(outcome.match.disparity.shape[1])
 
@@ -329,32 +289,6 @@ def _make_cloud(outcome: Outcome) -> PointCloud:
         fx=float(width), fy=float(width), cx=(width - 1) / 2, cy=(height - 1) / 2, baseline=1.0
     )
     return point_cloud(outcome.match, calibration, draw_point_colors(outcome.match))
-
-
-# --- pictures, no larger than a screen -------------------------------------------------------------------------------
-
-
-def confidence_picture(confidence: NDArray[np.floating], kept: NDArray[np.bool_]) -> Rgb:
-    """Draw confidence from dark to bright; what is hidden by the mask loses its color."""
-    index = (np.clip(confidence, 0, 1) * 255).round().astype(np.uint8)
-    colored = np.asarray(cv2.applyColorMap(index, cv2.COLORMAP_VIRIDIS)[..., ::-1], np.uint8)
-    gray = as_rgb((28 + 0.35 * index.astype(np.float32)).round().astype(np.uint8))
-    return np.where(kept[..., None], colored, gray)
-
-
-def as_png(picture: NDArray[np.uint8], *, enlarge: bool = True) -> bytes:
-    """Return a picture as a PNG file, of a size for a screen."""
-    height, width = picture.shape[:2]
-    longest = max(height, width)
-    if longest > LARGEST_SIDE:
-        scale = LARGEST_SIDE / longest
-        size = max(round(width * scale), 1), max(round(height * scale), 1)
-        picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
-    elif enlarge and longest < _ENLARGED_TO:
-        factor = -(-_ENLARGED_TO // longest)
-        picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
-    blue_first = picture if picture.ndim == 2 else picture[..., ::-1]
-    return encoded(".png", np.ascontiguousarray(blue_first), "picture.png")
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------

@@ -7,13 +7,15 @@ aligned once more with that clearer picture.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
 from scotopic.arrays import Array
 from scotopic.backends.protocol import Backend
+from scotopic.errors import PairWarning
 from scotopic.fusion.geometry import Matrix, StereoCamera, inverse
 from scotopic.fusion.motion import Motion, estimate_motion
 from scotopic.fusion.tracker import (
@@ -26,6 +28,7 @@ from scotopic.fusion.tracker import (
     shows_the_same,
 )
 from scotopic.fusion.window import Frame, fuse_views
+from scotopic.inputs import is_equal
 from scotopic.progress import Progress, Stage, silent
 from scotopic.result import Match
 from scotopic.settings import NoiseSettings
@@ -134,3 +137,25 @@ class Burst(Generic[Array]):
         disparities = (pair[0][..., 0], pair[1][..., 0]) if self._known is None else self._known.disparities
         views = fuse_views(backend, self._camera, present, others, disparities, self._noise)
         return FusedPair(*views, np.eye(4), np.zeros((6, 6)))
+
+
+def leave_out_repeats(pairs: list[list[Any] | None], reference: int) -> None:
+    """Put ``None`` for the frames of a burst that repeat a view of another one, with a warning; the reference stays."""
+    kept, repeated = list[list[Any]](), list[int]()
+    for number in sorted(range(len(pairs)), key=lambda each: each != reference):
+        pair = pairs[number]
+        if pair is None:
+            continue
+        if any(is_equal(one, other) for earlier in kept for one, other in zip(earlier, pair, strict=True)):
+            pairs[number] = None
+            repeated.append(number)
+        else:
+            kept.append(pair)
+    if repeated:
+        shown = ", ".join(map(str, repeated[:10])) + (", ..." if len(repeated) > 10 else "")
+        warnings.warn(
+            f"{len(repeated)} of {len(pairs)} frames ({shown}) repeat others in every pixel, which noise never does. "
+            "They add no light and are left out. Check whether the camera has stalled.",
+            PairWarning,
+            stacklevel=4,
+        )
