@@ -29,7 +29,7 @@ from scotopic.io import (
 )
 from scotopic.io.masks import fill_masked, pixel_mask
 from scotopic.result import Match, Reason
-from scotopic.sensor import estimate_shifts, flux_from_bits, flux_variance, merge_burst, to_uint8
+from scotopic.sensor import Recording, estimate_shifts, flux_from_bits, flux_variance, merge_burst, to_uint8
 from scotopic.settings import make_settings
 
 SETTINGS: dict[str, Any] = {"preset": "fast", "device": "cpu", "max_disparity": 16}
@@ -145,6 +145,47 @@ def test_every_way_in_honors_the_mask() -> None:
     assert last is not None
     for found in (scotopic.match(masked, right, **SETTINGS), from_batch, streamed, last):
         np.testing.assert_array_equal(found.reason == Reason.MASKED, expected)
+
+
+MASK = np.zeros((64, 96), bool)
+MASK[20:40, 30:60] = True
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [MASK.astype(np.uint8), 255 * MASK.astype(np.uint8), MASK.astype(int), MASK.astype(float), MASK.tolist(),
+     MASK[..., None]],
+    ids=["uint8", "255", "int", "float", "list", "HW1"],
+)  # fmt: skip
+def test_a_recording_may_mark_its_masked_pixels_by_any_numbers(mask: Any) -> None:
+    left, right = shifted_pair()
+    expected = scotopic.match(np.ma.masked_array(left, MASK), right, **SETTINGS)
+
+    found = scotopic.match(Recording(left, mask=mask), right, **SETTINGS)
+
+    np.testing.assert_array_equal(found.disparity, expected.disparity)
+    np.testing.assert_array_equal(found.reason == Reason.MASKED, expected.reason == Reason.MASKED)
+
+
+@pytest.mark.parametrize(
+    "mask", [MASK[:32], MASK.T, MASK.ravel(), np.array(True), "all", np.full(MASK.shape, "x")],
+    ids=["half", "turned", "flat", "one", "word", "words"],
+)  # fmt: skip
+def test_a_mask_that_is_not_of_its_image_is_refused(mask: Any) -> None:
+    left, right = shifted_pair()
+
+    with pytest.raises(InputError, match=r"mask of shape .* Give one of bool, H x W"):
+        scotopic.match(Recording(left, mask=mask), right, **SETTINGS)
+
+
+def test_a_method_called_mask_is_no_mask() -> None:
+    class Frame:  # as those of pandas are
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+            return shifted_pair()[0]
+
+        def mask(self) -> None: ...
+
+    np.testing.assert_array_equal(as_image(Frame(), "left"), as_image(shifted_pair()[0], "left"))
 
 
 def test_masks_are_those_of_the_time_when_a_pair_was_read() -> None:

@@ -33,15 +33,25 @@ def pixel_mask(source: Any) -> Mask | None:
 
     A masked array has one, and so may an image that says which by an attribute `mask`: a recording of a sensor. It is
     always a copy, as the pixels are: a source may use the array again for its next image.
+
+    Raises :class:`InputError` if such an attribute is no mask of the image's size.
     """
-    mask: Mask
     if isinstance(source, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(source)
-    elif hasattr(source, "__array__") and isinstance(getattr(source, "mask", None), np.ndarray):
-        mask = source.mask
+        given: Any = np.ma.getmaskarray(source)
+    elif hasattr(source, "__array__"):
+        given = getattr(source, "mask", None)
+        if given is None or given is np.ma.nomask or callable(given):  # DataFrame.mask is a method
+            return None
     else:
         return None
-    flat: Mask = np.asarray(mask.any(axis=2)) if mask.ndim == 3 else mask.copy()
+    mask, shape = np.asarray(given), np.shape(source)
+    if mask.dtype.kind not in "buif" or mask.shape not in (shape, shape[:2], (*shape[:2], 1)):
+        raise InputError(
+            f"An image of shape {shape} has a mask of shape {mask.shape} and type {mask.dtype}. Give one of bool, "
+            "H x W, true where a pixel is masked."
+        )
+    marked = mask != 0
+    flat: Mask = np.asarray(marked.any(axis=2)) if marked.ndim == 3 else marked
     return flat if flat.any() else None
 
 
