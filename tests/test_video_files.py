@@ -19,6 +19,7 @@ from video_runs import NAMES, listing, read_video, timed_video, turned_video, wr
 from scotopic.errors import InputError, OutputError, PairWarning, SettingsError
 from scotopic.io import write_png
 from scotopic.io.frames import FrameFolder, open_frames, open_pairs
+from scotopic.io.stacks import read_stack
 from scotopic.io.video import VideoFile, is_cut_short, video_file
 
 #: Codecs and pixel formats of MP4 that Chromium, Firefox and Safari all play, and the decoder that FFmpeg has for each.
@@ -352,6 +353,12 @@ def test_pages_with_an_opaque_alpha_channel_are_frames_without_it(tmp_path: Path
         (["cam0_10", "cam0_11", "cam0_12"], ["cam1_11", "cam1_12", "cam1_13"], None),  # counted from elsewhere
         (["1400000", "1450010", "1500000"], ["1400020", "1449990", "1500001"], None),  # times, nearly the same
         (["1400000", "1450000", "1550000"], ["1400000", "1450000", "1500000"], "2"),
+        (["0", "1", "2", "3"], ["0", "1", "3", "4"], "2"),  # half of them
+        (["0", "1", "3", "4"], ["0", "1", "2", "3"], "2"),
+        (["0_cam0", "1_cam0", "3_cam0", "4_cam0"], ["0_cam1", "2_cam1", "3_cam1", "4_cam1"], "1"),
+        (["0_10", "0_11", "1_10", "1_11"], ["0_10", "0_11", "1_10", "1_11"], None),  # as KITTI's are called
+        (["1400000000.5", "1400000002.5", "1400000003.5"], ["1400000000.51", "1400000001.51", "1400000003.51"], "1"),
+        (["1400000000.99", "1400000001.98"], ["1400000001.01", "1400000002.002"], None),  # a second begins between
         (["a", "b", "c"], ["0", "1", "5"], None),  # nothing is known
         (["0"], ["7"], None),
     ],
@@ -366,6 +373,29 @@ def test_names_whose_numbers_do_not_go_along_raise_a_doubt(
 
     with open_pairs(tmp_path / "left", tmp_path / "right") as pairs:
         assert (pairs.doubt or "").split(",")[0].split(" is ")[0] == (f"Pair {pair}" if pair else "")
+
+
+def test_frames_are_in_the_order_of_the_times_in_their_names(tmp_path: Path) -> None:
+    times = [1_700_000_000.1234567, 1_700_000_000.52, 1_700_000_001.0, 1_700_000_001.4, 1_700_000_001.40625]
+    for number, time in enumerate(times):
+        write_png(tmp_path / f"{time}.png", np.full((4, 4), number, np.uint8))  # str(time.time()), of any length
+
+    frames = list(open_frames(tmp_path).read(0))
+
+    assert [int(frame[0, 0]) for frame in frames] == [0, 1, 2, 3, 4]
+
+
+def test_a_name_may_be_a_number_without_end(tmp_path: Path) -> None:
+    np.savez(tmp_path / "frames.npz", **{"9" * 5000: np.ones((4, 4)), "10": np.zeros((4, 4))})
+
+    assert [frame[0, 0] for frame in read_stack(tmp_path / "frames.npz")] == [0, 1]
+
+
+def test_other_numbers_with_points_are_counted_one_by_one(tmp_path: Path) -> None:
+    for number, name in enumerate(["shot1.9", "shot1.10", "shot2.1"]):
+        write_png(tmp_path / f"{name}.png", np.full((4, 4), number, np.uint8))
+
+    assert [int(frame[0, 0]) for frame in open_frames(tmp_path).read(0)] == [0, 1, 2]
 
 
 def test_metadata_that_are_no_text_do_no_harm(tmp_path: Path) -> None:

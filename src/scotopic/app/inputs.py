@@ -20,7 +20,7 @@ from scotopic.depth.calibration import doubt_size
 from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import as_image, read_image
-from scotopic.io.frames import doubt_times, natural_order
+from scotopic.io.frames import doubt_names, doubt_times, natural_order
 from scotopic.io.headers import is_turned
 from scotopic.io.images import ONE_PAGE, TURNED, count_pages
 from scotopic.io.input_file import plain_file_size, read_input_file
@@ -167,7 +167,8 @@ def receive_clip(session: Session, side: str, paths: Sequence[str | os.PathLike[
             _remove(file)
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     video = videos[0] if len(files) == len(videos) == 1 else None
-    named = replace(view, name=f"{files[0].name}{more}", warnings=(*view.warnings, *told), video=video)
+    images = tuple(file.name for file in files) if len(files) > 1 and not videos else ()
+    named = replace(view, name=f"{files[0].name}{more}", warnings=(*view.warnings, *told), video=video, files=images)
     session.clip.accept(side, named)
     return session.clip.views[side]
 
@@ -221,6 +222,11 @@ def _doubt_steps(views: Sequence[View]) -> str | None:
         for number in range(len(views[0].frames))
     )
     return next(filter(None, doubts), None)
+
+
+def _doubt_files(views: Sequence[View]) -> str | None:
+    """Return what to tell a visitor if the numbers in the names of two views' images do not go along."""
+    return doubt_names(*([name for name, _ in zip(view.files, view.frames, strict=False)] for view in views))
 
 
 def _check_size(file: Path, limits: Limits) -> None:
@@ -389,7 +395,7 @@ def _own_pair(session: Session, uploads: Uploads, request: Request) -> Pair:
         "pair_check": checked.as_dict(),
     }
     # Those of both views mostly say the same: clips are cut to one length, and cameras are turned together.
-    told = dict.fromkeys((*views[0].warnings, *views[1].warnings, _doubt_steps(views)))
+    told = dict.fromkeys((*views[0].warnings, *views[1].warnings, _doubt_steps(views), _doubt_files(views)))
     warnings = (*checked.warnings, *filter(None, told))
     return Pair(frames, None, calibration, about, warnings, views, request.rectify_first)
 

@@ -124,6 +124,7 @@ class View:
     later: tuple[NDArray[Any], ...] = ()  #: the other frames of a clip
     warnings: tuple[str, ...] = ()  #: about the upload, for the visitor
     video: VideoFile | None = None  #: the file of a clip that is one video, which knows the times of its frames
+    files: tuple[str, ...] = ()  #: the names of the images of a clip, one for each frame, if it came as such
 
     @property
     def frames(self) -> tuple[NDArray[Any], ...]:

@@ -8,8 +8,9 @@ import itertools
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,7 +34,10 @@ IMAGE_SUFFIXES = (
 FRAMES = "frames"  #: folder of the maps of a video, inside the folder of its results
 MAP_KINDS = ("npz", "pfm", "none")  #: how maps can be written, or not at all
 
-
+# A number in a name: a time in seconds with all its digits, as Unix counts them, or whole. Not "1.9" before "1.10".
+_NUMBER = re.compile(r"[0-9]{10,}\.[0-9]+|[0-9]+")
+_SPLIT = re.compile(f"({_NUMBER.pattern})")
+_LONGEST_NUMBER = 20  # characters; what has more is a checksum or the like
 _MAP_NAME = re.compile(
     r"\d{6,}(\.npz|-(disparity|disparity_all|confidence|frames|depth|depth_uncertainty)\.pfm|-points\.ply"
     r"|-(reason|disparity_color|confidence|mask|depth)\.png)"
@@ -273,35 +277,42 @@ def _doubt_pairing(left: FrameSource, right: FrameSource) -> str | None:
             "recording. These may be late by a frame or more: check that the views of a pair show one moment."
         )
     if isinstance(left, FrameFolder) and isinstance(right, FrameFolder):
-        return _doubt_names(left, right)
+        return doubt_names([path.name for path in left.paths], [path.name for path in right.paths])
     return None
 
 
-def _doubt_names(left: FrameFolder, right: FrameFolder) -> str | None:
-    """Return what looks wrong if the numbers in the names of two folders do not go along: each may lack other frames.
+def doubt_names(left: Sequence[str], right: Sequence[str]) -> str | None:
+    """Return what looks wrong if the numbers in two lists of files do not go along: each may lack other frames.
 
-    Counters may begin at different numbers, and times may differ by less than half of the time between two frames.
+    Counters may begin at different numbers, and times may differ by less than half of the time between two frames. Of
+    several numbers in a name the last one counts that is not the same in all: others tell the camera, or the exposure.
     """
-    names = [(one.name, other.name) for one, other in zip(left.paths, right.paths, strict=False)]
-    digits = [[re.findall(r"[0-9]+", Path(name).stem) for name in pair] for pair in names]
-    if len(names) < 2 or not all(found and len(found[-1]) < 20 for pair in digits for found in pair):
+    names = list(zip(left, right, strict=False))
+    found = [[_NUMBER.findall(Path(name).stem) for name in pair] for pair in names]
+    places = range(1, min((len(numbers) for pair in found for numbers in pair), default=0) + 1)
+    columns = ([[numbers[-place] for numbers in pair] for pair in found] for place in places)
+    counting = next((column for column in columns if any(pair != column[0] for pair in column)), None)
+    if counting is None or any(len(number) >= _LONGEST_NUMBER for pair in counting for number in pair):
         return None
-    numbers = np.array([[int(found[-1]) for found in pair] for pair in digits], np.float64)
-    lag = numbers[:, 0] - numbers[:, 1]
-    apart = np.abs(lag - np.median(lag)) > np.median(np.abs(np.diff(numbers[:, 0]))) / 2
+    values = np.array(counting, np.float64)
+    lag = values[:, 0] - values[:, 1]
+    # The median, but one that occurs: if half of the pairs lag by a frame, none lags by half a one.
+    middle = np.sort(lag)[[(len(lag) - 1) // 2, len(lag) // 2]]
+    usual = middle[np.abs(middle - lag[0]).argmin()]
+    apart = np.abs(lag - usual) > np.median(np.abs(np.diff(values[:, 0]))) / 2
     if not apart.any():
         return None
     first = int(np.argmax(apart))
     return (
         f"Pair {first} is {names[first][0]!r} and {names[first][1]!r}, whose numbers do not go along with those of "
-        "other pairs. A frame may be missing in one of the folders: remove its partner from the other."
+        "other pairs. A frame may be missing in one of the views: remove its partner from the other."
     )
 
 
-def natural_order(name: str) -> tuple[list[str | int], str]:
+def natural_order(name: str) -> tuple[list[str | Decimal], str]:
     """Return a key that sorts numbers in names by value; text and numbers alternate, so that like meets like."""
-    parts = re.split(r"(\d+)", name)
-    return [int(part) if place % 2 else part.lower() for place, part in enumerate(parts)], name
+    parts = _SPLIT.split(name)
+    return [Decimal(part) if place % 2 else part.lower() for place, part in enumerate(parts)], name
 
 
 # --- the maps of a frame, in one compact file or in plain ones ------------------------------------------------------

@@ -72,9 +72,7 @@ def _map_array(path: Path) -> NDArray[Any]:
 
 def _arrays(path: Path, title: str, max_bytes: int | None) -> Iterable[Frame]:
     arrays = read_npz(path, max_bytes=max_bytes)
-    with reading(path, "an .npz file of frames", "Save it with numpy.savez."):  # a name can be a number without end
-        names = sorted(arrays, key=natural_order)
-    found = [_frames_of(arrays[name], title) for name in names]
+    found = [_frames_of(arrays[name], title) for name in sorted(arrays, key=natural_order)]
     if not found:
         raise InputError(f"{title} holds no arrays. Save the frames as one array (frames, H, W).")
     if len(found) == 1:
