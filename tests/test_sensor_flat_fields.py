@@ -128,6 +128,27 @@ def test_flat_fields_that_cannot_be_used_are_refused_with_what_to_do(stacks: lis
         photon_transfer(stacks)
 
 
+@pytest.mark.parametrize("black", [None, 0.0, 0.5 * CAMERA.black])
+def test_a_black_level_that_is_too_low_is_not_taken_for_a_camera_without_read_noise(black: float | None) -> None:
+    # Then the variance g (value - B) + (g r)^2 is below 0 where there is no light, by g (B - black) = 16/3 x 800 DN^2,
+    # and the read noise, (16/3 x 3)^2 DN^2, is far from making up for it.
+    with pytest.raises(InputError, match=r"black level is not .* but higher\. Pass dark frames, or black"):
+        photon_transfer(exposures(0), black=black)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_camera_without_read_noise_may_be_without_dark_frames(seed: int) -> None:
+    counter = Sensor(200, 0.0, steps=200)
+    stacks = [
+        np.stack([counter.simulate(np.full((64, 64), light), 100 * seed + 10 * k + turn) for turn in range(4)])
+        for k, light in enumerate((0.1, 0.3, 0.6))
+    ]
+
+    found = photon_transfer(stacks, white=1.0)
+
+    assert found.sensor.photons == pytest.approx(200, rel=4 * found.gain_error / counter.gain)
+
+
 def test_denoised_frames_are_noticed() -> None:
     dim, bright = flat(0.1, 0), flat(0.6, 1)
     smooth = np.broadcast_to(np.rint(bright.mean(axis=0)).astype(np.uint16), bright.shape)

@@ -19,6 +19,7 @@ from scotopic.sensor.model import Sensor
 Floats = NDArray[np.float64]
 
 _FULL_SCALE = {"u1": 255.0, "u2": 65535.0}
+_CERTAIN = 4.0  # standard errors
 _CLIPPED_SHARE = 1e-3  # with more of its pixels clipped, an exposure says little about the noise
 
 
@@ -61,8 +62,8 @@ def photon_transfer(
     Raises
     ------
     InputError
-        Fewer than two exposures are not clipped, an exposure has only one frame, the frames differ in size, or the
-        variance does not rise with the signal.
+        Fewer than two exposures are not clipped, an exposure has only one frame, the frames differ in size, the
+        variance does not rise with the signal, or `black` is too low for it.
     """
     stacks, step = _as_stacks(exposures, dark)
     saturation = max(float(stack.max()) for stack in stacks) if white is None else white
@@ -77,11 +78,16 @@ def photon_transfer(
             f"Only {np.count_nonzero(used)} of {len(stacks)} exposures have less than 0.1 % of their pixels clipped. "
             "Two or more of different brightness are needed: add shorter ones."
         )
-    slope, intercept, slope_error = _fit_line(mean[used] - pedestal, variance[used], error[used])
+    slope, intercept, slope_error, intercept_error = _fit_line(mean[used] - pedestal, variance[used], error[used])
     if not slope > 0:
         raise InputError(
             f"The variance of the flat fields does not rise with the signal (slope {slope:.3g}), so there is no shot "
             "noise to measure. Check that the frames are linear and not denoised, and that the exposures differ."
+        )
+    if dark is None and intercept < -_CERTAIN * intercept_error:
+        raise InputError(
+            f"Without light the variance of the flat fields would be {intercept:.3g}, below 0, so the camera's black "
+            f"level is not {pedestal:.4g} of full scale but higher. Pass dark frames, or black."
         )
     rounding = 0.0 if step is None else step**2 / 12
     sensor = Sensor(
@@ -145,11 +151,12 @@ def _measure(stack: Floats, saturation: float, black: float, lit: bool) -> tuple
     return float(stack.mean()), variance, max(error, 1e-12), clipped
 
 
-def _fit_line(x: Floats, y: Floats, error: Floats) -> tuple[float, float, float]:
-    """Return slope, intercept and the standard error of the slope of a weighted straight line."""
+def _fit_line(x: Floats, y: Floats, error: Floats) -> tuple[float, float, float, float]:
+    """Return slope and intercept of a weighted straight line, and the standard error of each."""
     weight = 1 / error**2
     center = float((weight * x).sum() / weight.sum())
     spread = float((weight * (x - center) ** 2).sum())
     slope = float((weight * (x - center) * y).sum()) / spread
     level = float((weight * y).sum() / weight.sum())
-    return slope, level - slope * center, 1 / math.sqrt(spread)
+    intercept_error = math.sqrt(1 / float(weight.sum()) + center**2 / spread)
+    return slope, level - slope * center, 1 / math.sqrt(spread), intercept_error
