@@ -188,7 +188,8 @@ def test_recording_undoes_linearizing(value: float, response: str | float) -> No
     [
         {"photons": 0}, {"photons": math.nan}, {"read_noise": -1}, {"read_noise": math.inf}, {"black": 1.0},
         {"white": 0.0}, {"floor": 0.1}, {"steps": 0}, {"frames": 0}, {"frames": 1.5}, {"frames": True},
-        {"response": "log"}, {"response": -1.0}, {"response": True},
+        {"response": "log"}, {"response": -1.0}, {"response": True}, {"photons": "2"}, {"read_noise": None},
+        {"photons": True}, {"steps": "255"}, {"steps": True}, {"white": [1.0]}, {"frames": math.inf},
     ],
     ids=str,
 )  # fmt: skip
@@ -196,6 +197,12 @@ def test_a_sensor_that_makes_no_sense_is_refused_by_the_name_of_what_is_wrong(wr
     name = next(iter(wrong))
     with pytest.raises(SettingsError, match=name):
         Sensor(**{"photons": 2.0, "read_noise": 2.0, **wrong})
+
+
+@pytest.mark.parametrize("full_scale", [0, -4095, math.nan])
+def test_a_full_scale_that_is_none_is_refused(full_scale: float) -> None:
+    with pytest.raises(SettingsError, match="full_scale must be above 0"):
+        Sensor.from_data_sheet(0.5, 3.0, bits=12, full_scale=full_scale)
 
 
 def test_levels_that_are_no_numbers_are_refused() -> None:

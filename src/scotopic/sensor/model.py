@@ -71,6 +71,11 @@ class Sensor:
     source: str = dataclasses.field(default="given", compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("photons", "read_noise", "black", "white", "floor", "steps", "frames"):
+            value: Any = getattr(self, name)
+            is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+            if not is_number and not (name == "steps" and value is None):
+                raise SettingsError(f"{name} must be a number, not {value!r}.")
         if not 0 < self.photons <= _MOST_PHOTONS:
             raise SettingsError(f"photons must be above 0 and at most 1e9, not {self.photons}.")
         if not (self.read_noise >= 0 and math.isfinite(self.read_noise)):
@@ -82,7 +87,7 @@ class Sensor:
             )
         if self.steps is not None and not 0 < self.steps < math.inf:
             raise SettingsError(f"steps must be above 0 (2 ** bits - 1 for a converter), or None, not {self.steps}.")
-        if isinstance(self.frames, bool) or self.frames != int(self.frames) or self.frames < 1:
+        if not (self.frames >= 1 and math.isfinite(self.frames) and self.frames == int(self.frames)):
             raise SettingsError(f"frames must be a whole number, 1 or more, not {self.frames!r}.")
         check_response(self.response)
 
@@ -140,7 +145,9 @@ class Sensor:
         if not 1 <= bits <= 32:
             raise SettingsError(f"bits must be 1 to 32, the bit depth of the converter, not {bits}.")
         top = 2.0**bits - 1
-        scale, white = full_scale or top, top if white_level is None else white_level
+        scale, white = (top if level is None else level for level in (full_scale, white_level))
+        if not 0 < scale < math.inf:
+            raise SettingsError(f"full_scale must be above 0, the number that becomes 1.0, not {scale}.")
         return cls(
             photons=(white - black_level) / gain,
             read_noise=read_noise,
