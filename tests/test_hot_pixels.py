@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import tifffile
@@ -180,6 +181,17 @@ def test_a_mask_whose_zeros_are_white_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"hot\.tif' is a TIFF file in which 0 is white"):
         read_hot_pixels(tmp_path / "hot.tif", SIZE)
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".webp"])
+def test_a_mask_that_has_lost_some_of_its_zeros_is_refused(suffix: str, tmp_path: Path) -> None:
+    hot = 255 * some_pixels(0.03).astype(np.uint8)
+    (tmp_path / f"hot{suffix}").write_bytes(cv2.imencode(suffix, hot, [cv2.IMWRITE_WEBP_QUALITY, 90])[1].tobytes())
+    (tmp_path / "hot.png").write_bytes(cv2.imencode(".webp", hot)[1].tobytes())  # without losses, whatever its name
+
+    with pytest.raises(InputError, match=rf"hot\{suffix}' is compressed with losses"):
+        read_hot_pixels(tmp_path / f"hot{suffix}", SIZE)
+    np.testing.assert_array_equal(read_hot_pixels(tmp_path / "hot.png", SIZE), hot != 0)
 
 
 def test_counts_in_another_format_are_said_to_be_no_npy_file(tmp_path: Path) -> None:

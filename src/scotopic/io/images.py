@@ -59,7 +59,13 @@ def read_mask(path: str | os.PathLike[str]) -> NDArray[Any]:
 
     As a picture, a TIFF file whose zeros are white is inverted. tifffile writes bool arrays so, and means the numbers.
     """
-    if is_white_at_zero(read_input_file(path, "an image file", _FILE_LIMIT)):
+    data = read_input_file(path, "an image file", _FILE_LIMIT)
+    if data.startswith(b"\xff\xd8") or (data[8:12] == b"WEBP" and data[12:16] != b"VP8L"):
+        raise InputError(
+            f"{os.fspath(path)!r} is compressed with losses, so that pixels beside those that are set are not 0 "
+            "either. Save the mask as PNG."
+        )
+    if is_white_at_zero(data):
         raise InputError(
             f"{os.fspath(path)!r} is a TIFF file in which 0 is white, as bool arrays are saved, so it cannot be told "
             "which pixels are meant. Save the mask as PNG, 255 where it is set."
