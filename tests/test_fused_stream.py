@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
+import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +107,6 @@ def test_poses_follow_the_rig(fused: list[scotopic.Match]) -> None:
 
 
 def test_poses_are_in_the_unit_of_the_calibration(fused: list[scotopic.Match]) -> None:
-    from dataclasses import replace
-
     meters = replace(SCENE.calibration, baseline=0.25)
     matcher = scotopic.Matcher("best", device="cpu", fuse=8, calibration=meters, **QUICK)
 
@@ -424,6 +425,33 @@ def test_a_camera_is_assumed_where_none_is_given() -> None:
 
     assert matcher.camera == StereoCamera.assumed((96, 160))
     assert np.all(np.isfinite(found[1].pose))
+
+
+def beyond_infinity(shift: int) -> Pairs:
+    """Pairs whose right view begins a few columns later, so that all disparities are smaller by that: doffs."""
+    width = SCENE.width - shift
+    return [(left[:, :width], right[:, shift:]) for left, right in frames(range(3))]
+
+
+ABOUT_INFINITY = r"% of the disparities are below 0 px, which these cameras have at infinity"
+
+
+# The wall has a disparity of 150 / 12 = 12.5 px, the board of 150 / 7 = 21.4.
+@pytest.mark.parametrize(("shift", "doffs"), [(25, 0.0), (25, 25.0), (8, 0.0)])
+def test_motion_is_doubted_where_disparities_are_farther_than_infinity(shift: int, doffs: float) -> None:
+    pairs = beyond_infinity(shift)
+    camera = replace(SCENE.calibration, doffs=doffs)
+    options: dict[str, Any] = {"device": "cpu", "calibration": camera, **QUICK, "min_disparity": -shift}
+    matcher = scotopic.Matcher("best", fuse=4, check=False, **{**options, "max_disparity": 28 - shift})
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        list(matcher.run(pairs))
+        list(refine_burst(*zip(*pairs, strict=True), "best", **{**options, "max_disparity": 28 - shift}))
+
+    doubts = [each for each in told if "at infinity" in str(each.message)]
+    assert len(doubts) == (2 if shift - doffs > 21.4 else 0)  # once for the stream, once for the burst
+    assert all(re.search(ABOUT_INFINITY, str(each.message)) for each in doubts)
 
 
 def test_a_camera_that_stands_still_on_one_frame_loses_nothing() -> None:

@@ -26,6 +26,7 @@ from scotopic.fusion.tracker import (
     find_exposure,
     learn_from,
     shows_the_same,
+    warn_beyond_infinity,
 )
 from scotopic.fusion.window import Frame, fuse_views
 from scotopic.inputs import is_equal
@@ -91,6 +92,8 @@ class Burst(Generic[Array]):
 
     def learn(self, match: Match, fused: FusedPair[Array]) -> None:
         """Take in what was found in the fused reference."""
+        if self._known is None:
+            warn_beyond_infinity(match, self._camera)
         self._known = learn_from(self._backend, match, fused, self._noise)
 
     @property

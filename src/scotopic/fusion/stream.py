@@ -15,7 +15,7 @@ from scotopic.backends.protocol import Backend
 from scotopic.depth import Calibration
 from scotopic.errors import PairWarning, SettingsError
 from scotopic.fusion.geometry import Matrix, StereoCamera
-from scotopic.fusion.tracker import FusedPair, Tracker
+from scotopic.fusion.tracker import FusedPair, Tracker, warn_beyond_infinity
 from scotopic.inputs import is_constant
 from scotopic.io.masks import Mask
 from scotopic.levels import Levels
@@ -108,6 +108,8 @@ class FusedStream(Generic[Array]):
         levels = self._of_reference[reference]
         views = [levels.apply(view.image) for view in (fused.left, fused.right)]
         result = restore_colors(self._run(views, light_of(self._backend, fused)), levels)
+        if self._last is None:
+            warn_beyond_infinity(result, self._camera)
         self._tracker.learn(result, fused)
         result = describe_fused(result, fused, self._camera.unit, self._levels, images)
         self._last = mask_unseen(result, fused, masks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,8 +11,10 @@ from typing import Generic
 import numpy as np
 
 from scotopic.arrays import Array
+from scotopic.backends.device import to_numpy
 from scotopic.backends.gaussian import gaussian_kernel
 from scotopic.backends.protocol import Backend
+from scotopic.errors import PairWarning
 from scotopic.fusion.geometry import Matrix, StereoCamera, adjoint, exponential, inverse
 from scotopic.fusion.motion import Motion, View, find_motion, prepare_sizes
 from scotopic.fusion.velocity import find_moving
@@ -30,6 +33,8 @@ SAME_LIGHT = 0.02  #: a mean brightness that differs by less than this is not to
 OTHER_LIGHT = 1.5  #: a gain from which on a frame has so much more light that it becomes the reference
 MOST_LIGHT = OTHER_LIGHT**2  #: of a frame, in that of the reference
 SAME_BRIGHTNESS = 0.1  #: of the change in brightness that a gain means; less is none
+BEYOND = 1.0  #: px; disparities so far below that of infinity are more than noise
+MOSTLY_BEYOND = 0.25  #: of the disparities; more than are there by chance
 #: Where the search for a motion starts if nothing is known: at rest, and some baselines ahead, as a car moves.
 FROM_REST = tuple(exponential(np.array([0, 0, -ahead, 0, 0, 0])) for ahead in (0.0, 1.0, 2.5))
 
@@ -308,6 +313,20 @@ def learn_from(
     plain = fused.left.image, fused.left.frames, fused.right.image, fused.right.frames
     one, other = backend.replayed(("template", noise), work, *views, *plain, left, right, confidence)
     return Known((one, other), (left, right))
+
+
+def warn_beyond_infinity(match: Match, camera: StereoCamera) -> None:
+    """Warn if much of a match is farther than infinity: such points are nowhere, and others are not where they seem."""
+    disparity, mask = to_numpy(match.disparity, match.mask)
+    beyond = disparity[mask] + camera.doffs < -BEYOND
+    if beyond.size and (share := float(beyond.mean())) > MOSTLY_BEYOND:
+        warnings.warn(
+            f"{100 * share:.0f} % of the disparities are below {0.0 - camera.doffs:g} px, which these cameras have at "
+            "infinity, so how they move cannot be found, and hardly any light adds up. Give the calibration of these "
+            "views, with its doffs.",
+            PairWarning,
+            stacklevel=4,
+        )
 
 
 def _make_template(
