@@ -418,6 +418,19 @@ def test_two_streams_are_not_mixed_in_one_matcher() -> None:
     assert float(next(matcher.run(frames([2]))).frames.max()) > 2  # goes on where it was
 
 
+@pytest.mark.parametrize("make_copy", [copy.copy, copy.deepcopy, lambda matcher: pickle.loads(pickle.dumps(matcher))])
+def test_a_copy_goes_on_with_a_stream_of_its_own(make_copy: Any) -> None:
+    matcher = scotopic.Matcher("fast", device="cpu", fuse=8, max_disparity=32, refine_steps=0)
+    list(matcher.run(frames(range(2))))
+    other = make_copy(matcher)
+    (expected,) = other.run(frames([2]))
+
+    (found,) = matcher.run(frames([2]))
+
+    np.testing.assert_array_equal(found.frames, expected.frames)
+    np.testing.assert_array_equal(found.disparity_all, expected.disparity_all)
+
+
 def test_a_camera_is_assumed_where_none_is_given() -> None:
     matcher = scotopic.Matcher("fast", device="cpu", fuse=4, max_disparity=32, refine_steps=0)
 

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -297,6 +298,10 @@ class Matcher:
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: a copy does not run, whatever this one does, and records for itself."""
         return {**vars(self), "_is_running": False, "_recordings": None}
+
+    def __copy__(self) -> Self:
+        """Return a copy that has a stream of its own, so that the light of two is not added up."""
+        return deepcopy(self)
 
     def refine(self, pairs: Sequence[Pair], reference: int, progress: Progress) -> Generator[Match, None, None]:
         """Yield the answers of :func:`refine_burst`."""
