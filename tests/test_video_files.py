@@ -165,6 +165,22 @@ def test_a_video_of_variable_rate_that_begins_at_any_time_is_whole(tmp_path: Pat
         assert len(list(pairs)) == len(times)
 
 
+def test_videos_of_variable_rate_are_compared_by_the_frames_that_they_have(tmp_path: Path) -> None:
+    gaps = [0.0, 0.04, 0.08, 0.4, 0.44, 0.48]  # a duration of 13 frames at their rate of 25 per second
+    left = timed_video(tmp_path / "left.mkv", gaps)
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    for number in range(6):
+        write_png(frames / f"{number}.png", np.zeros((32, 48, 3), np.uint8))
+
+    with open_pairs(left, frames) as pairs:
+        assert pairs.total == len(list(pairs)) == 6
+    write_png(frames / "6.png", np.zeros((32, 48, 3), np.uint8))
+    write_png(frames / "7.png", np.zeros((32, 48, 3), np.uint8))
+    with pytest.raises(InputError, match="have 6 and 8 frames"), open_pairs(left, frames):
+        pass
+
+
 def test_frames_of_a_video_have_the_times_at_which_they_are_shown(tmp_path: Path) -> None:
     times = [0.5, 0.54, 0.66, 0.7, 0.9]
     clip = timed_video(tmp_path / "clip.mkv", times)

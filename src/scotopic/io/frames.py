@@ -173,12 +173,16 @@ class StereoFrames:
         self._has_told = False
         self.doubt = _doubt_pairing(left, right)  #: what to tell the user if pairs seem to be of different times
         self._stop = None if count is None else start + count
+        if not shortest and _differ_in_length(left, right):
+            for view in (left, right):
+                if isinstance(view, VideoFile):
+                    view.count_frames()
+            if _differ_in_length(left, right):
+                raise InputError(
+                    f"{left.title} and {right.title} have {left.total} and {right.total} frames. Complete the shorter "
+                    "one, or pass shortest=True to stop at its end."
+                )
         totals = [view.total for view in (left, right) if view.total is not None]
-        if len(totals) == 2 and not shortest and abs(totals[0] - totals[1]) > max(left.slack, right.slack):
-            raise InputError(
-                f"{left.title} and {right.title} have {totals[0]} and {totals[1]} frames. Complete the shorter one, or "
-                "pass shortest=True to stop at its end."
-            )
         for view in (left, right):
             if view.total is not None and start >= view.total + view.slack:
                 raise InputError(f"start={start} is past the last frame of {view.title}, {view.total - 1}. Lower it.")
@@ -239,6 +243,12 @@ class StereoFrames:
                     f"Frame {number} of {view.title} has {found}, but the first frame of {self.left.title} has {first}."
                     " All frames must have one size and kind."
                 )
+
+
+def _differ_in_length(left: FrameSource, right: FrameSource) -> bool:
+    if left.total is None or right.total is None:
+        return False
+    return abs(left.total - right.total) > max(left.slack, right.slack)
 
 
 def doubt_times(

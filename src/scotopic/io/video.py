@@ -77,6 +77,13 @@ class VideoFile:
             # A part was cut off without encoding the rest again: by a mark where to begin, the edit list.
             self.total, is_exact = by_duration, False
         self.slack = 0 if self.total is None or is_exact else max(1, self.total // 100)
+        self._is_mp4 = head[4:8] == b"ftyp"
+
+    def count_frames(self) -> None:
+        """Count the frames where `total` may be far off, as it is if their rate varies; nothing is decoded."""
+        # Of an MP4 file there may be more frames than are shown.
+        if self.slack and not self._is_mp4 and (found := _count_frames(Path(self.path))):
+            self.total = found
 
     def read(self, start: int) -> Iterator[NDArray[Any]]:
         """Yield the frames from number ``start`` on. Those before are decoded too: seeking is not exact.
@@ -417,6 +424,9 @@ def _count_frames(path: Path) -> int:
     """Return how many frames a video holds, without decoding them; 0 if it cannot be opened."""
     import av
 
-    with suppress(av.FFmpegError, OSError), av.open(str(path)) as container:
+    container = _open_container(path)
+    if container is None:
+        return 0
+    with suppress(av.FFmpegError, OSError), container:
         return sum(packet.size > 0 for packet in container.demux(video=0))
     return 0
