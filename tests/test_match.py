@@ -162,8 +162,11 @@ def test_a_few_single_photons_show_nothing(preset: str, photons: int, size: tupl
 
     assert (result.reason == Reason.NO_STRUCTURE).all()
     assert (result.confidence == 0).all()
-    (streamed,) = scotopic.Matcher(preset, max_disparity=32, check=False).run([views])
-    assert (streamed.reason == Reason.NO_STRUCTURE).all()
+    for fuse in (None, 4):
+        (streamed,) = scotopic.Matcher(preset, max_disparity=32, check=False, fuse=fuse).run([views])
+        assert (streamed.reason == Reason.NO_STRUCTURE).all()
+    with pytest.raises(InputError, match="Frame 0 shows nothing"):
+        scotopic.match_burst([views[0]], [views[1]], preset, max_disparity=32)
 
 
 @pytest.mark.parametrize("preset", ["best", "fast"])

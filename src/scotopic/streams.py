@@ -41,7 +41,6 @@ from scotopic.inputs import (
     check_pair,
     check_size,
     full_shape,
-    is_constant,
     pairs_in_layout,
     shows_nothing,
     take_image,
@@ -308,10 +307,10 @@ class Matcher:
         prepared = [self._take(number, pair) for number, pair in enumerate(pairs)]
         taken, masks = [images for images, _ in prepared], [masks for _, masks in prepared]
         recorded = taken[reference]
-        if any(is_constant(image) for image in recorded):
+        if any(shows_nothing(image) for image in recorded):
             raise InputError(f"Frame {reference} shows nothing, so it cannot be the reference. Choose another.")
         levels, (backend, run) = self._find_levels(recorded), self._fused_runner(progress)
-        usable = [None if any(is_constant(image) for image in pair) else pair for pair in taken]
+        usable = [None if any(shows_nothing(image) for image in pair) else pair for pair in taken]
         leave_out_repeats(usable, reference)
         placed = [
             None if pair is None else tuple(backend.asarray(levels.apply(image)) for image in pair) for pair in usable
@@ -410,7 +409,7 @@ class Matcher:
         return images, (pixel_mask(left), pixel_mask(right))
 
     def _begin(self, prepared: _Prepared) -> tuple[_Prepared, Any]:
-        """Start on a pair; return what :meth:`_end` needs. There is nothing to match in a view of one color."""
+        """Start on a pair; return what :meth:`_end` needs. There may be nothing to match in a view."""
         if self._runner is None:
             self._runner = self._new_runner()
         images, _ = prepared

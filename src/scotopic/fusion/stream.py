@@ -16,7 +16,7 @@ from scotopic.depth import Calibration
 from scotopic.errors import PairWarning, SettingsError
 from scotopic.fusion.geometry import Matrix, StereoCamera
 from scotopic.fusion.tracker import FusedPair, Tracker, warn_beyond_infinity
-from scotopic.inputs import is_constant
+from scotopic.inputs import shows_nothing
 from scotopic.io.masks import Mask
 from scotopic.levels import Levels
 from scotopic.result import Match
@@ -84,12 +84,12 @@ class FusedStream(Generic[Array]):
         masks: Masks,
         find_levels: Callable[[Sequence[Any]], Levels],
     ) -> Match:
-        """Return the match of the next pair; images of one color are passed over.
+        """Return the match of the next pair; a pair that shows nothing is passed over.
 
         A pair that is the last one again, in every pixel, gets its answer again.
         """
         number, self._count = self._count, self._count + 1
-        if any(is_constant(image) for image in images):
+        if any(shows_nothing(image) for image in images):
             self._tracker.skip()
             return self._empty(images).masked(*masks)
         if self._levels is None:  # those of the first pair for all: levels of their own would flicker
