@@ -260,3 +260,12 @@ def test_disparities_that_do_not_fit_into_sixteenths_are_refused() -> None:
 
     with pytest.raises(SettingsError, match="up to 2099 px do not fit"):
         StereoScotopic.create(minDisparity=1000, numDisparities=1100, preset="fast").compute(image, image)
+
+
+def test_an_array_for_the_result_that_is_read_only_is_refused_before_the_work() -> None:
+    given = np.zeros((64, 96), np.int16)
+    given.flags.writeable = False
+    matcher = StereoScotopic.create(numDisparities=16, preset="fast")
+
+    with pytest.raises(InputError, match="read-only"):
+        matcher.compute(np.zeros((64, 96), np.uint8), np.zeros((64, 96), np.uint8), given)

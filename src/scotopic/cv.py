@@ -151,6 +151,8 @@ class StereoScotopic:
             The pair cannot be matched; the message says why.
         """
         self._match = None  # not that of an earlier pair, should there be none of this one
+        if isinstance(disparity, np.ndarray) and not disparity.flags.writeable:
+            raise InputError("The array for the disparity is read-only. Give one that can be written to, or none.")
         views = _as_rgb(left, "left"), _as_rgb(right, "right")
         masks = pixel_mask(left), pixel_mask(right)
         given = self._parameters
