@@ -20,7 +20,7 @@ from dataset_folders import (
     views,
 )
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.evaluation.datasets import DATASETS, open_dataset
 from scotopic.io import write_png
 
@@ -59,6 +59,19 @@ def test_an_empty_folder_beside_scenes_is_a_broken_scene_and_not_skipped(tmp_pat
     assert dataset.names == ("forest_1l", "lost")
     with pytest.raises(InputError, match=r"lost.im0\.png"):
         dataset.load("lost")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind != "kitti2015"])
+def test_scenes_one_level_deeper_than_others_are_told_of(tmp_path: Path, kind: str) -> None:
+    MAKERS[kind](tmp_path)
+    place = open_dataset(kind, tmp_path).places[0]
+    shutil.copytree(place.folder, place.folder.parent / "more" / "deep")
+
+    with pytest.warns(PairWarning, match=r"Scenes in '.*more' are not taken") as told:
+        found = open_dataset(kind, tmp_path)
+
+    assert "deep" not in found.names
+    assert len(told) == 1
 
 
 def test_a_broken_pfm_is_named(tmp_path: Path) -> None:

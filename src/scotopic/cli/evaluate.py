@@ -86,7 +86,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Score a disparity map against the truth: errors, each with its coverage, and how well its confidence ranks."""
-    windows = window or DEFAULT_WINDOWS
+    windows = tuple(dict.fromkeys(window or DEFAULT_WINDOWS))
     limits = _parse_numbers(thresholds, "--thresholds", "1,3,5")
     check_thresholds(limits)
     scales = _parse_scales(png_scale)

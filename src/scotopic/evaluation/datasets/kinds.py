@@ -60,8 +60,12 @@ class DatasetKind:
             if size not in inside:
                 return []
             folder = inside[size]
-        names = (*self.views, *self.truth, *self.right_truth)
-        return [Place(files.scene_name(scene), scene, size) for scene in files.scene_folders(folder, names)]
+        scenes = files.scene_folders(folder, self.is_scene)
+        return [Place(files.scene_name(scene), scene, size) for scene in scenes]
+
+    def is_scene(self, folder: Path) -> bool:
+        """Whether a folder holds a scene, which may be broken."""
+        return files.holds_any(folder, (*self.views, *self.truth, *self.right_truth))
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -152,9 +156,9 @@ _OWN_NAMES = [view + suffix for views in _OWN_VIEWS for view in views for suffix
 class _OwnPairs(DatasetKind):
     """The user's own pairs, whose views may have several names and formats."""
 
-    def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
-        """Return the scenes: every folder with a view."""
-        return [Place(files.scene_name(scene), scene) for scene in files.scene_folders(folder, _OWN_NAMES)]
+    def is_scene(self, folder: Path) -> bool:
+        """Whether a folder holds a view."""
+        return files.holds_any(folder, _OWN_NAMES)
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -175,9 +179,9 @@ class _OwnPairs(DatasetKind):
 class _Sequences(DatasetKind):
     """Frames of a moving rig: each scene is a whole sequence."""
 
-    def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
-        """Return the sequences in a folder."""
-        return [Place(files.scene_name(found), found) for found in sequences.sequence_folders(folder)]
+    def is_scene(self, folder: Path) -> bool:
+        """Whether a folder holds a sequence."""
+        return sequences.is_sequence(folder)
 
     def read(self, place: Place) -> Recording:
         """Read all frames; what a pair is for other data sets is the first of them here."""
