@@ -16,6 +16,7 @@ from app_visitors import LIMITS, SMALL, match_small_room, session_with_result
 import scotopic
 from scotopic.app import html, inputs, work
 from scotopic.app.inputs import OWN, Request
+from scotopic.app.server import clean_up
 from scotopic.app.session import Cancelled, Job, Limits, Outcome, Session, Sessions
 from scotopic.errors import InputError, ScotopicError
 from scotopic.pipelines import stages_of
@@ -333,6 +334,22 @@ def test_a_visitor_who_is_not_heard_of_is_forgotten(sessions: Sessions) -> None:
 
     assert quiet.closed
     assert not lively.closed
+
+
+def test_a_visitor_who_is_not_heard_of_is_forgotten_though_nobody_else_comes(sessions: Sessions) -> None:
+    class OneMinute(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            before = self.is_set()
+            self.set()
+            return before
+
+    crashed = sessions.of("crashed")
+    now[0] = 110.0
+
+    clean_up(sessions, OneMinute())
+
+    assert crashed.closed
+    assert len(sessions) == 0
 
 
 def test_a_visitor_who_waits_for_a_long_match_is_not_forgotten_and_can_look_at_it(sessions: Sessions) -> None:
