@@ -1,6 +1,7 @@
 """The protocol's shrinking, held to formulas and to the published results' own ground truth."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from reference_data import SCENES, data_folder
 from shifted_scene import shifted_scene
 
 from scotopic.depth import Calibration
-from scotopic.errors import SettingsError
+from scotopic.errors import DarkImageWarning, SettingsError
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.protocol import (
     CLEAN,
@@ -182,6 +183,19 @@ def test_no_frames_leave_a_clean_pair_as_it_is_and_a_real_one_with_noise_that_no
     np.testing.assert_array_equal(right, scene.right)
     assert clean.noise == Noise(0.0)
     assert record_scene(scene, 2, 2, seed=0, frames=CLEAN, is_clean=False)[2].noise is None
+
+
+@pytest.mark.parametrize("frames", [CLEAN, 1])
+def test_methods_are_given_a_real_pair_with_white_at_one_however_its_camera_stores_it(frames: int) -> None:
+    scene = shifted_scene()
+    dark = replace(scene, left=scene.left / 16, right=scene.right / 16)  # 12 bits in a file of 16
+
+    with pytest.warns(DarkImageWarning, match="were matched with black at 0 and white at 0.0625"):
+        left, right, _ = record_scene(dark, 1e6, 0, seed=0, frames=frames, is_clean=False)
+
+    step = 16 / 255 if frames else 0  # noise of ours is stored in 8 bits
+    np.testing.assert_allclose(left, scene.left, atol=0.6 * step)
+    np.testing.assert_allclose(right, scene.right, atol=0.6 * step)
 
 
 def test_known_noise_is_that_of_three_levels_at_two_photons() -> None:

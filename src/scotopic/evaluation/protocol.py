@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.api import find_pair_levels
 from scotopic.depth import Calibration
 from scotopic.errors import InputError, SettingsError
 from scotopic.evaluation.scene import Noise, Scene
@@ -96,17 +97,29 @@ def record_scene(
         The pair is the mean of so many recordings; frame k has the noise of :func:`frame_seed`. :data:`CLEAN` adds no
         noise. Of a sequence so many frames are recorded, and the pair is the last of them alone.
     is_clean
-        Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair.
+        Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair, and black and white
+        are where a match would put them, with its warning: a camera may use little of the range of its files.
     """
     if scene.sequence is not None:
         return _record_sequence(scene, scene.sequence, photons, read_noise, seed, frames)
+    left, right, noise = _record_pair(scene, photons, read_noise, seed, frames)
+    if is_clean:
+        return left, right, replace(scene, noise=noise)
+    levels = find_pair_levels((left, right))
+    return levels.apply(left), levels.apply(right), replace(scene, noise=None)
+
+
+def _record_pair(
+    scene: Scene, photons: float, read_noise: float, seed: int, frames: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Noise]:
+    """Return the pair of a scene that is no sequence, and the noise that was added."""
     if frames == CLEAN:
-        return scene.left, scene.right, replace(scene, noise=Noise(0.0) if is_clean else None)
+        return scene.left, scene.right, Noise(0.0)
     sums = np.zeros((2, *scene.left.shape))
     for k in range(frames):
         sums += simulate_pair(scene.left, scene.right, photons, read_noise, frame_seed(seed, k))
     left, right = (sums / frames).astype(np.float32)
-    return left, right, replace(scene, noise=known_noise(photons, read_noise, frames) if is_clean else None)
+    return left, right, known_noise(photons, read_noise, frames)
 
 
 def _record_sequence(
