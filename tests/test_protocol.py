@@ -190,9 +190,11 @@ def test_methods_are_given_a_real_pair_with_white_at_one_however_its_camera_stor
     scene = shifted_scene()
     dark = replace(scene, left=scene.left / 16, right=scene.right / 16)  # 12 bits in a file of 16
 
-    with pytest.warns(DarkImageWarning, match="were matched with black at 0 and white at 0.0625"):
+    with pytest.warns(DarkImageWarning) as told:
         left, right, _ = record_scene(dark, 1e6, 0, seed=0, frames=frames, is_clean=False)
 
+    assert "black was put at 0 and white at 0.0625" in str(told[-1].message)
+    assert ("Photons are counted at its white" in str(told[0].message)) == bool(frames)
     step = 16 / 255 if frames else 0  # noise of ours is stored in 8 bits
     np.testing.assert_allclose(left, scene.left, atol=0.6 * step)
     np.testing.assert_allclose(right, scene.right, atol=0.6 * step)

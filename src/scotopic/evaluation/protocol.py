@@ -15,6 +15,7 @@ More light than the sensor takes in one frame is the mean of several frames, eac
 """
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -23,9 +24,10 @@ from numpy.typing import NDArray
 
 from scotopic.api import find_pair_levels
 from scotopic.depth import Calibration
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import DarkImageWarning, InputError, SettingsError
 from scotopic.evaluation.scene import Noise, Scene
 from scotopic.evaluation.sequence import Pair, StereoSequence
+from scotopic.levels import warn_of_little_light
 from scotopic.sensor import Sensor, simulate_pair
 
 CLEAN = 0  #: number of frames that stands for the pair as it lies on disk, without noise of ours
@@ -115,6 +117,8 @@ def _record_pair(
     """Return the pair of a scene that is no sequence, and the noise that was added."""
     if frames == CLEAN:
         return scene.left, scene.right, Noise(0.0)
+    if (doubt := warn_of_little_light(scene.left, scene.right)) is not None:
+        warnings.warn(doubt, DarkImageWarning, stacklevel=3)
     sums = np.zeros((2, *scene.left.shape))
     for k in range(frames):
         sums += simulate_pair(scene.left, scene.right, photons, read_noise, frame_seed(seed, k))
