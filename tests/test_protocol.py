@@ -85,12 +85,19 @@ def test_nearest_neighbor_keeps_measured_values_and_unknown_pixels() -> None:
     np.testing.assert_array_equal(shrunk, [[4 * 0.5, NAN]])
 
 
-def test_the_papers_truth_mixes_zeros_in_at_holes_and_drops_exact_zeros_only() -> None:
+def test_the_papers_truth_mixes_zeros_in_at_holes_and_drops_what_is_all_hole() -> None:
     truth = np.array([[4, NAN, NAN, NAN], [4, NAN, NAN, NAN]], np.float32)
 
     shrunk = shrink_truth_paper(truth, 0.5)
 
     np.testing.assert_array_equal(shrunk, [[(4 + 0 + 4 + 0) / 4 * 0.5, NAN]])
+
+
+def test_what_is_known_to_be_infinitely_far_stays_known_in_the_papers_truth() -> None:
+    truth = np.array([[0, 0, NAN, 0, 3, -3], [0, 0, NAN, NAN, 3, -3]], np.float32)
+
+    np.testing.assert_array_equal(shrink_truth_paper(truth, 1), truth)
+    np.testing.assert_array_equal(shrink_truth_paper(truth, 0.5), [[0, 0, 0]])
 
 
 def test_a_mask_takes_the_same_pixels_as_the_truth() -> None:

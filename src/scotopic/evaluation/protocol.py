@@ -5,8 +5,8 @@ The size of the protocol is relative to the *full* size of a data set, whatever 
 Images are shrunk by area averaging. Truth is shrunk in two ways:
 
 * ``truth``, our default: nearest neighbor, so that every value was measured, and unknown stays unknown.
-* ``truth_paper``: unknown as 0, area averaging, then only exact zeros are unknown. At a hole the average mixes zeros
-  in, so values there are too small; that is what the paper was scored with.
+* ``truth_paper``: unknown as 0, area averaging, and unknown after it only where all was unknown. At a hole the average
+  mixes zeros in, so values there are too small; that is what the paper was scored with.
 
 Both are multiplied by the nominal factor, as the reference results are. Since a size is rounded to whole pixels, the
 factor of the width differs from it by up to half a pixel in the width, about 0.07 % of a disparity at these sizes.
@@ -204,10 +204,13 @@ def shrink_truth(truth: NDArray[np.float32], factor: float) -> NDArray[np.float3
 
 
 def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Shrink a disparity map as the paper does: unknown as 0, area averaging, and only exact zeros unknown after it."""
-    filled = np.where(np.isnan(truth), np.float32(0), truth)
-    averaged = _resize(filled, factor, "area") * np.float32(factor)
-    return np.where(averaged == 0, np.float32(np.nan), averaged)
+    """Shrink a disparity map as the paper does: unknown as 0, area averaging, and unknown where all was unknown.
+
+    The paper takes exact zeros for unknown after it, which in its data sets is the same: none of their truth is 0.
+    """
+    known = ~np.isnan(truth)
+    averaged = _resize(np.where(known, truth, np.float32(0)), factor, "area") * np.float32(factor)
+    return np.where(_resize(known.astype(np.float32), factor, "area") > 0, averaged, np.float32(np.nan))
 
 
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:
