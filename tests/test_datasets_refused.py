@@ -74,6 +74,31 @@ def test_scenes_one_level_deeper_than_others_are_told_of(tmp_path: Path, kind: s
     assert len(told) == 1
 
 
+@pytest.mark.parametrize(
+    ("copies", "expected"),
+    [
+        ({"disp.png": "disp0.png"}, ["disp0.png' is read, and not 'disp.png' beside it"]),
+        ({"right.png": "right.tif"}, ["right.png' is read, and not 'right.tif' beside it"]),
+        (
+            {"left.png": "im0.png", "right.png": "im1.png"},
+            ["im0.png' is read, and not 'left.png'", "im1.png' is read, and not 'right.png'"],
+        ),
+    ],
+)
+def test_files_that_may_be_meant_as_well_as_those_of_a_scene_are_told_of(
+    tmp_path: Path, copies: dict[str, str], expected: list[str]
+) -> None:
+    make_own(tmp_path)
+    for file, copy in copies.items():
+        shutil.copy(tmp_path / "desk" / file, tmp_path / "desk" / copy)
+
+    with pytest.warns(PairWarning) as told:
+        open_dataset("folder", tmp_path).load("desk")
+
+    assert len(told) == len(expected)
+    assert all(words in str(each.message) for words, each in zip(expected, told, strict=True))
+
+
 def test_a_broken_pfm_is_named(tmp_path: Path) -> None:
     make_eth3d(tmp_path)
     file = tmp_path / "forest_1l" / "disp0GT.pfm"

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,8 +166,20 @@ def read_calib_beside(folder: Path, image: Image) -> tuple[Calibration | None, f
 
 
 def first_existing(folder: Path, *names: str) -> Path | None:
-    """Return the first of some files that exists, or None."""
-    return next(iter(existing(folder, *names)), None)
+    """Return the first of some files that exists, or None; of several with a warning."""
+    return first_of(existing(folder, *names))
+
+
+def first_of(found: Sequence[Path]) -> Path | None:
+    """Return the first of the files that may be meant, or None; of several with a warning."""
+    if len(found) > 1:
+        others = " and ".join(repr(path.name) for path in found[1:])
+        warnings.warn(
+            f"{str(found[0])!r} is read, and not {others} beside it. Remove those that are not meant.",
+            PairWarning,
+            stacklevel=3,
+        )
+    return next(iter(found), None)
 
 
 def existing(folder: Path, *names: str) -> list[Path]:

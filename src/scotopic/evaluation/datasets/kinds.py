@@ -162,10 +162,13 @@ class _OwnPairs(DatasetKind):
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
-        for views in _OWN_VIEWS:
-            left, right = (first_existing(place.folder, *(view + each for each in _OWN_SUFFIXES)) for view in views)
-            if left is not None and right is not None:
-                return self.read_views(place, left, right)
+        found = [
+            [existing(place.folder, *(view + each for each in _OWN_SUFFIXES)) for view in views] for views in _OWN_VIEWS
+        ]
+        lefts, rights = ([each for pair in found if all(pair) for each in pair[side]] for side in (0, 1))
+        left, right = files.first_of(lefts), files.first_of(rights)
+        if left is not None and right is not None:
+            return self.read_views(place, left, right)
         raise InputError(
             f"{str(place.folder)!r} holds no complete pair. Add the missing view of im0 and im1, or of left and right "
             f"({', '.join(_OWN_SUFFIXES)})."
