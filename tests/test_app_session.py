@@ -51,6 +51,13 @@ def test_a_run_gives_what_the_library_gives_for_the_same_pair(outcome: Outcome) 
     np.testing.assert_array_equal(outcome.truth, scene.disparity_left)
 
 
+@pytest.mark.parametrize(("last", "is_told"), [(12, True), (32, False)])
+def test_a_search_range_that_ends_before_the_room_is_told_of(visitor: Session, last: int, is_told: bool) -> None:
+    found = work.run(visitor, Request(SMALL, photons=20, preset="fast", max_disparity=last), Job(), LIMITS)
+
+    assert any("of the end of the search range" in each for each in found.warnings) == is_told
+
+
 @pytest.mark.parametrize("preset", sorted(scotopic.PRESETS))
 def test_every_preset_is_passed_on(visitor: Session, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
