@@ -142,6 +142,37 @@ def test_a_room_is_matched_and_looked_at_from_all_sides(matched: Any) -> None:
     page.wait_for_function("before => document.querySelector('#cloud canvas').toDataURL() !== before", arg=before)
 
 
+def test_points_follow_the_threshold_by_the_keyboard_alone_and_the_last_one_counts(page: Any) -> None:
+    match_small_room(page)
+    page.get_by_role("tab", name="3-D").click()
+    page.wait_for_function("/^[1-9][0-9,]* points/.test(document.querySelector('.sc-count').textContent)")
+    every = page.locator(".sc-count").inner_text()
+    page.evaluate("""() => {
+      const fetchNow = window.fetch;
+      window.fetch = async (...given) => {
+        const answer = await fetchNow(...given);
+        if (/points/.test(given[0]) && !window.letGo) await new Promise((resolve) => { window.letGo = resolve; });
+        return answer;
+      };
+    }""")
+
+    slider = page.locator("#threshold input[type=range]")
+    slider.press("ArrowRight")
+    page.wait_for_function("window.letGo !== undefined")  # the points of the first step are on their way
+    before = coverage(page)
+    for _ in range(12):
+        slider.press("ArrowRight")
+    page.wait_for_function(f"!document.querySelector('#pane').textContent.includes('Coverage {before} %')")
+    page.evaluate("window.letGo()")
+    page.wait_for_function("every => document.querySelector('.sc-count').textContent !== every", arg=every)
+
+    def shown() -> float:
+        """Percent of the pixels of which there are points; the farthest hundredth of them is left out."""
+        return 100 * int(page.locator(".sc-count").inner_text().split()[0].replace(",", "")) / (192 * 128 * 0.99)
+
+    wait_until(lambda: abs(shown() - coverage(page)) < 0.2, "points are those of the threshold")
+
+
 def test_moving_the_threshold_moves_the_coverage_and_redraws(page: Any) -> None:
     match_small_room(page)
     first, source = coverage(page), page.get_attribute(".sc-over", "src")

@@ -16,6 +16,7 @@ from app_visitors import LIMITS, SMALL, match_small_room, session_with_result
 import scotopic
 from scotopic.app import html, inputs, work
 from scotopic.app.inputs import OWN, Request
+from scotopic.app.server import clean_up
 from scotopic.app.session import Cancelled, Job, Limits, Outcome, Session, Sessions
 from scotopic.errors import InputError, ScotopicError
 from scotopic.pipelines import stages_of
@@ -48,6 +49,13 @@ def test_a_run_gives_what_the_library_gives_for_the_same_pair(outcome: Outcome) 
 
     np.testing.assert_array_equal(outcome.match.disparity, expected.disparity)
     np.testing.assert_array_equal(outcome.truth, scene.disparity_left)
+
+
+@pytest.mark.parametrize(("last", "is_told"), [(12, True), (32, False)])
+def test_a_search_range_that_ends_before_the_room_is_told_of(visitor: Session, last: int, is_told: bool) -> None:
+    found = work.run(visitor, Request(SMALL, photons=20, preset="fast", max_disparity=last), Job(), LIMITS)
+
+    assert any("of the end of the search range" in each for each in found.warnings) == is_told
 
 
 @pytest.mark.parametrize("preset", sorted(scotopic.PRESETS))
@@ -333,6 +341,22 @@ def test_a_visitor_who_is_not_heard_of_is_forgotten(sessions: Sessions) -> None:
 
     assert quiet.closed
     assert not lively.closed
+
+
+def test_a_visitor_who_is_not_heard_of_is_forgotten_though_nobody_else_comes(sessions: Sessions) -> None:
+    class OneMinute(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            before = self.is_set()
+            self.set()
+            return before
+
+    crashed = sessions.of("crashed")
+    now[0] = 110.0
+
+    clean_up(sessions, OneMinute())
+
+    assert crashed.closed
+    assert len(sessions) == 0
 
 
 def test_a_visitor_who_waits_for_a_long_match_is_not_forgotten_and_can_look_at_it(sessions: Sessions) -> None:

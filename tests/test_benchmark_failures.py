@@ -240,6 +240,14 @@ def test_a_method_may_answer_in_other_types(data: Path, tmp_path: Path, monkeypa
             np.testing.assert_array_equal(maps["disparity"], np.where(np.eye(*shape), np.nan, 7))
 
 
+@pytest.mark.parametrize("seeds", [10**9, 10**20])
+def test_more_seeds_than_anybody_can_wait_for_are_refused(tmp_path: Path, seeds: int) -> None:
+    found = run("benchmark", "--plan", "quick", "--data", tmp_path, "-o", tmp_path / "out", "--seeds", seeds)
+
+    assert found.exit_code == 2
+    assert "1<=x<=10000" in found.stderr
+
+
 def test_a_missing_model_fails_its_tasks_alone(data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     network = f"network:hitnet={tmp_path / 'empty'}"

@@ -19,7 +19,7 @@ from benchmark_folder import make_folder, make_record
 from benchmark_runs import finished_records, records_of, small_plan, write_scenes
 
 import scotopic.evaluation.inputs
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.evaluation.benchmark import Status, run_benchmark
 from scotopic.evaluation.method import Prediction
 from scotopic.evaluation.methods import METHODS
@@ -434,6 +434,34 @@ def test_truth_beyond_the_candidates_is_told(data: Path, tmp_path: Path) -> None
     assert "barn" in remarks[0]
     assert "25.0 %" in remarks[0]
     assert "attic" not in remarks[0]
+
+
+def test_warnings_of_results_that_are_reused_are_told_again(data: Path, tmp_path: Path) -> None:
+    file = data / "mine" / "barn" / "disp0.pfm"
+    truth = read_pfm(file)
+    truth[:5] = -100  # what some write for unknown
+    write_pfm(file, truth)
+
+    for _ in range(2):
+        with pytest.warns(PairWarning, match=r"barn.disp0\.pfm' are exactly -100") as told:
+            run_benchmark(small_plan("five", seeds=(0, 1)), data, tmp_path / "out")
+        assert len(told) == 1
+
+    remarks = read_results(tmp_path / "out").remarks
+    assert ["are exactly -100" in each for each in remarks] == [True]
+
+
+def test_scenes_that_were_moved_are_told_of_no_more(data: Path, tmp_path: Path) -> None:
+    (data / "mine" / "more").mkdir()
+    (data / "mine" / "cellar").rename(data / "mine" / "more" / "cellar")
+    with pytest.warns(PairWarning, match=r"mine.more' are not taken") as told:
+        run_benchmark(small_plan("five"), data, tmp_path / "out")
+    assert len(told) == 1
+
+    (data / "mine" / "more" / "cellar").rename(data / "mine" / "cellar")
+    (data / "mine" / "more").rmdir()
+
+    assert run_again(small_plan("five"), data, tmp_path / "out") == "2 of 3 reused; 1 new"
 
 
 def test_maps_that_stand_for_several_seeds_are_told(data: Path, tmp_path: Path) -> None:

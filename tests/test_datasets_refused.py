@@ -20,7 +20,7 @@ from dataset_folders import (
     views,
 )
 
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.evaluation.datasets import DATASETS, open_dataset
 from scotopic.io import write_png
 
@@ -59,6 +59,44 @@ def test_an_empty_folder_beside_scenes_is_a_broken_scene_and_not_skipped(tmp_pat
     assert dataset.names == ("forest_1l", "lost")
     with pytest.raises(InputError, match=r"lost.im0\.png"):
         dataset.load("lost")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind != "kitti2015"])
+def test_scenes_one_level_deeper_than_others_are_told_of(tmp_path: Path, kind: str) -> None:
+    MAKERS[kind](tmp_path)
+    place = open_dataset(kind, tmp_path).places[0]
+    shutil.copytree(place.folder, place.folder.parent / "more" / "deep")
+
+    with pytest.warns(PairWarning, match=r"Scenes in '.*more' are not taken") as told:
+        found = open_dataset(kind, tmp_path)
+
+    assert "deep" not in found.names
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("copies", "expected"),
+    [
+        ({"disp.png": "disp0.png"}, ["disp0.png' is read, and not 'disp.png' beside it"]),
+        ({"right.png": "right.tif"}, ["right.png' is read, and not 'right.tif' beside it"]),
+        (
+            {"left.png": "im0.png", "right.png": "im1.png"},
+            ["im0.png' is read, and not 'left.png'", "im1.png' is read, and not 'right.png'"],
+        ),
+    ],
+)
+def test_files_that_may_be_meant_as_well_as_those_of_a_scene_are_told_of(
+    tmp_path: Path, copies: dict[str, str], expected: list[str]
+) -> None:
+    make_own(tmp_path)
+    for file, copy in copies.items():
+        shutil.copy(tmp_path / "desk" / file, tmp_path / "desk" / copy)
+
+    with pytest.warns(PairWarning) as told:
+        open_dataset("folder", tmp_path).load("desk")
+
+    assert len(told) == len(expected)
+    assert all(words in str(each.message) for words, each in zip(expected, told, strict=True))
 
 
 def test_a_broken_pfm_is_named(tmp_path: Path) -> None:

@@ -80,6 +80,12 @@ def test_every_format_gives_the_same_figures(
     assert (found["width"], found["height"]) == (SHAPE[1], SHAPE[0])
 
 
+def test_a_window_that_is_asked_for_twice_is_scored_once(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
+    found = as_json(tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 5, "--window", 3, "--window", 5)
+
+    assert [each["window_px"] for each in found["scores"]] == [5, 3]
+
+
 def test_window_and_thresholds_are_those_asked_for(maps: dict[str, np.ndarray], tmp_path: Path) -> None:
     found = as_json(
         tmp_path / "prediction.pfm", tmp_path / "truth.pfm", "--window", 5, "--window", 3, "--thresholds", "0.5,2"

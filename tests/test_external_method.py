@@ -94,6 +94,27 @@ def test_confidence_is_read_beside_the_map_or_from_the_npz(tmp_path: Path) -> No
     np.testing.assert_array_equal(read(tmp_path).confidence, VALUES + 2)
 
 
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_confidence_may_have_any_of_the_formats(tmp_path: Path, ending: str) -> None:
+    write_pfm(tmp_path / "shifted.pfm", VALUES)
+    if ending == ".npy":
+        np.save(tmp_path / "shifted_confidence.npy", VALUES + 2)
+    else:
+        np.savez(tmp_path / "shifted_confidence.npz", confidence=VALUES + 2)
+
+    np.testing.assert_array_equal(read(tmp_path).confidence, VALUES + 2)
+
+
+def test_a_map_in_two_formats_is_told_of_since_one_may_be_of_an_earlier_run(tmp_path: Path) -> None:
+    write_pfm(tmp_path / "shifted.pfm", VALUES)
+    np.save(tmp_path / "shifted.npy", VALUES + 1)
+
+    with pytest.warns(PairWarning, match=r"shifted.pfm' is read, and not 'shifted.npy' beside it"):
+        found = read(tmp_path)
+
+    np.testing.assert_array_equal(found.disparity, VALUES)
+
+
 def test_without_confidence_all_pixels_are_equally_sure(tmp_path: Path) -> None:
     write_pfm(tmp_path / "shifted.pfm", VALUES)
 

@@ -18,7 +18,7 @@ from scotopic.app.inputs import OWN, Request
 from scotopic.app.session import Limits, Session, View
 from scotopic.cv import StereoScotopic
 from scotopic.errors import DarkImageWarning, SettingsError
-from scotopic.io import write_png
+from scotopic.io import read_image, write_png
 from scotopic.levels import Levels, find_levels, warn_of_given_levels
 from scotopic.sensor import read_recording
 
@@ -314,6 +314,28 @@ def test_the_command_estimates_or_takes_the_levels_and_says_so(pair: tuple[np.nd
         assert report["left"]["levels"]["white"] == pytest.approx(1 / 16, rel=1e-3)
         assert report["coverage"] > 0.1
     assert "both say" in error_line(run(*common, "-o", str(tmp_path / "x"), "--bits", "12", "--white", "9"))
+
+
+def test_junctions_of_a_dark_image_are_those_of_a_bright_one(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    stored = np.round(pair[0] * 4095).astype(np.uint16)
+    for name, image in (("dark", stored), ("bright", stored * 16)):
+        write_png(tmp_path / f"{name}.png", image)
+        told = run("junctions", str(tmp_path / f"{name}.png"), "-o", str(tmp_path / name), "--preset", "fast").stderr
+        assert ("warning: The images use 6.2 % of the range" in told) == (name == "dark")
+
+    dark, bright = (read_image(tmp_path / name / "boundaries.png") for name in ("dark", "bright"))
+    np.testing.assert_array_equal(dark, bright)
+    assert json.loads((tmp_path / "dark" / "report.json").read_text())["levels"] == {"black": 0, "white": 0.0625}
+
+
+def test_to_make_a_dark_pair_darker_is_told_of(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    for side, view in zip(("left", "right"), pair, strict=True):
+        write_png(tmp_path / f"{side}.png", np.round(view * 4095).astype(np.uint16))
+
+    told = run("simulate", str(tmp_path / "left.png"), str(tmp_path / "right.png"), "-o", str(tmp_path / "out"))
+
+    assert told.exit_code == 0
+    assert "warning: The images use 6.2 % of the range of their format. Photons are counted at its white" in told.stderr
 
 
 def test_the_commands_warn_if_little_of_given_levels_is_used(pair: tuple[np.ndarray, ...], tmp_path: Path) -> None:

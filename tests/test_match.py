@@ -16,7 +16,7 @@ from pictures import draw_blocks
 import scotopic
 from scotopic import Reason
 from scotopic.backends import cpu_backend
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 from scotopic.inputs import shows_nothing
 from scotopic.io import write_png
 from scotopic.pipelines import stage_names
@@ -209,6 +209,20 @@ def test_a_shift_is_recovered_within_a_pixel_to_either_side(preset: str, noise: 
         assert_maps_agree(kept, np.full_like(kept, disparity), 1.0, outliers=0.05)
         inner = result.right_disparity[:, 20:-20]  # of the right view, without what the left one cannot see
         assert np.median(inner) == disparity
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+@pytest.mark.parametrize("photons", [2, 20])
+def test_a_search_range_that_ends_before_the_scene_is_doubted_and_one_that_does_not_is_not(
+    preset: str, photons: float
+) -> None:
+    scene = scotopic.render_scene(320, 208, seed=1)  # up to 31 px, a third of it beyond 16
+    pair = scotopic.simulate_pair(scene.left, scene.right, photons, 2, seed=1)
+
+    with pytest.warns(PairWarning, match=r"% of the disparities are within 4 px of the end of the search range, 16"):
+        scotopic.match(*pair, preset, max_disparity=16)
+    scotopic.match(*pair, preset, max_disparity=40)  # a warning would be an error here
+    scotopic.match(*pair, preset, max_disparity=16, check=False)
 
 
 def test_two_depths_are_told_apart() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import cv2
@@ -86,6 +87,19 @@ def test_options_and_settings_reach_the_method(pair: Path, tmp_path: Path) -> No
     matching = Match.load(tmp_path / "out").settings.matching
     assert (matching.min_disparity, matching.max_disparity) == (-8, 8)
     assert (matching.p1, matching.symmetric, matching.boundary_threshold) == (30, False, 0.2)
+
+
+def test_a_search_range_that_is_too_short_is_told_of(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path, width=320, height=208, photons=20)
+    common = ("match", pair / "left.png", pair / "right.png", "--preset", "fast")
+
+    short, long, quiet = (
+        succeed(*common, "-o", tmp_path / name, "--max-disparity", last, *more)
+        for name, last, more in (("short", 12, ()), ("long", 64, ()), ("quiet", 12, ("--quiet",)))
+    )
+
+    assert re.search(r"warning: \d+ % of the disparities are within 3 px of the end", short.stderr)
+    assert "warning" not in long.stderr + quiet.stderr
 
 
 def test_a_constant_image_gives_an_empty_match_not_an_error(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from reference_data import reference_scene
 from shifted_scene import CANDIDATES, SHIFT, shifted_scene
 
 from scotopic import PRESETS, match
-from scotopic.errors import InputError, ScotopicError, SettingsError
+from scotopic.errors import DarkImageWarning, InputError, ScotopicError, SettingsError
 from scotopic.evaluation import score
 from scotopic.evaluation.method import Method, Prediction
 from scotopic.evaluation.methods import get_method, method_specs, ours
@@ -199,6 +199,17 @@ def test_ablations_may_be_combined() -> None:
 
     expected = match(scene.left, scene.right, "fast", max_disparity=CANDIDATES, adaptive_p2=False, mask_right=True)
     np.testing.assert_array_equal(found.disparity, expected.disparity)
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_a_pair_that_uses_little_of_its_range_is_matched_as_it_is_outside_the_benchmark(preset: str) -> None:
+    scene = shifted_scene()
+
+    with pytest.warns(DarkImageWarning, match="use 6 % of the range"):
+        dark = get_method(f"scotopic:{preset}")(scene.left / 16, scene.right / 16, scene, CANDIDATES)
+
+    full = get_method(f"scotopic:{preset}")(scene.left, scene.right, scene, CANDIDATES)
+    np.testing.assert_array_equal(dark.disparity, full.disparity)
 
 
 def test_an_ablation_reuses_the_junctions_of_the_same_pair_and_counts_their_time(

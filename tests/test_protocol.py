@@ -1,6 +1,7 @@
 """The protocol's shrinking, held to formulas and to the published results' own ground truth."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from reference_data import SCENES, data_folder
 from shifted_scene import shifted_scene
 
 from scotopic.depth import Calibration
-from scotopic.errors import SettingsError
+from scotopic.errors import DarkImageWarning, SettingsError
 from scotopic.evaluation.datasets import open_dataset
 from scotopic.evaluation.protocol import (
     CLEAN,
@@ -84,12 +85,19 @@ def test_nearest_neighbor_keeps_measured_values_and_unknown_pixels() -> None:
     np.testing.assert_array_equal(shrunk, [[4 * 0.5, NAN]])
 
 
-def test_the_papers_truth_mixes_zeros_in_at_holes_and_drops_exact_zeros_only() -> None:
+def test_the_papers_truth_mixes_zeros_in_at_holes_and_drops_what_is_all_hole() -> None:
     truth = np.array([[4, NAN, NAN, NAN], [4, NAN, NAN, NAN]], np.float32)
 
     shrunk = shrink_truth_paper(truth, 0.5)
 
     np.testing.assert_array_equal(shrunk, [[(4 + 0 + 4 + 0) / 4 * 0.5, NAN]])
+
+
+def test_what_is_known_to_be_infinitely_far_stays_known_in_the_papers_truth() -> None:
+    truth = np.array([[0, 0, NAN, 0, 3, -3], [0, 0, NAN, NAN, 3, -3]], np.float32)
+
+    np.testing.assert_array_equal(shrink_truth_paper(truth, 1), truth)
+    np.testing.assert_array_equal(shrink_truth_paper(truth, 0.5), [[0, 0, 0]])
 
 
 def test_a_mask_takes_the_same_pixels_as_the_truth() -> None:
@@ -182,6 +190,21 @@ def test_no_frames_leave_a_clean_pair_as_it_is_and_a_real_one_with_noise_that_no
     np.testing.assert_array_equal(right, scene.right)
     assert clean.noise == Noise(0.0)
     assert record_scene(scene, 2, 2, seed=0, frames=CLEAN, is_clean=False)[2].noise is None
+
+
+@pytest.mark.parametrize("frames", [CLEAN, 1])
+def test_methods_are_given_a_real_pair_with_white_at_one_however_its_camera_stores_it(frames: int) -> None:
+    scene = shifted_scene()
+    dark = replace(scene, left=scene.left / 16, right=scene.right / 16)  # 12 bits in a file of 16
+
+    with pytest.warns(DarkImageWarning) as told:
+        left, right, _ = record_scene(dark, 1e6, 0, seed=0, frames=frames, is_clean=False)
+
+    assert "black was put at 0 and white at 0.0625" in str(told[-1].message)
+    assert ("Photons are counted at its white" in str(told[0].message)) == bool(frames)
+    step = 16 / 255 if frames else 0  # noise of ours is stored in 8 bits
+    np.testing.assert_allclose(left, scene.left, atol=0.6 * step)
+    np.testing.assert_allclose(right, scene.right, atol=0.6 * step)
 
 
 def test_known_noise_is_that_of_three_levels_at_two_photons() -> None:

@@ -76,6 +76,7 @@ def test_a_folder_of_both_layouts_is_a_data_set(tmp_path: Path, rig: StereoSeque
     write_archives(tmp_path / "a", rig)
     write_kitti(tmp_path / "b", rig)
     (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "made.txt").write_text("by hand")
 
     assert open_dataset("sequence", tmp_path).names == ("a", "b")
 

@@ -196,9 +196,13 @@ def _match_one(
         given = [each.copy() for each in to_numpy(result.left_colors, result.disparity, result.confidence)]
         result = replace(result, completed=complete(fill, given[0], given[1], given[2]))
     result = restore_colors(result, levels)
+    result = replace(result, left_image=images[0], right_image=images[1])
     if is_on_gpu(pair[0]):
-        return replace(result, left_image=images[0], right_image=images[1]).to_device(device)
-    return replace(result, left_image=images[0], right_image=images[1]).to_numpy()
+        return result.to_device(device)
+    result = result.to_numpy()
+    if check is not False and (doubt := result.doubt_range()) is not None:
+        warnings.warn(doubt, PairWarning, stacklevel=3)
+    return result
 
 
 def find_pair_levels(images: Sequence[Any]) -> Levels:

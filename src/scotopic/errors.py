@@ -36,6 +36,10 @@ class DarkImageWarning(UserWarning):
     """A pair uses little of the range of its format, and was normalized by levels that its data suggest."""
 
 
+#: Warnings about what the user gave, as a line to read; others are about code.
+INPUT_WARNINGS = (DarkImageWarning, PairWarning)
+
+
 class OutputError(ScotopicError):
     """Results cannot be written to the place that was asked for."""
 

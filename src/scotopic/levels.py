@@ -93,8 +93,8 @@ class Levels:
         told = []
         if self.used < _LITTLE:
             told.append(
-                f"The images use {100 * self.used:.2g} % of the range of their format, so they were matched with black "
-                f"at {self.black:.4g} and white at {self.white:.4g} of it. Give the camera's own levels (black and "
+                f"The images use {100 * self.used:.2g} % of the range of their format, so black was put at "
+                f"{self.black:.4g} and white at {self.white:.4g} of it. Give the camera's own levels (black and "
                 "white, or bits) if you know them."
             )
         if self.lifted:
@@ -209,6 +209,17 @@ def warn_of_given_white(*images: Any, more: str = "") -> str | None:
     return (
         f"{100 * white:.0f} % of the values of a view are not below the white given, where nothing can be told apart. "
         f"Give a higher white{more}."
+    )
+
+
+def warn_of_little_light(*images: Any) -> str | None:
+    """Return what to tell the user if clean images are to be made dark that use little of their range."""
+    used = find_levels(*images).used
+    if used >= _LITTLE:
+        return None
+    return (
+        f"The images use {100 * used:.2g} % of the range of their format. Photons are counted at its white, so the "
+        "brightest of their pixels get no more than that share of them. Divide the images by their own white."
     )
 
 

@@ -37,6 +37,12 @@ Map = NDArray[np.float32]
 
 FORMAT = 2  #: version of ``match.npz``; raised when its contents change, and older ones keep opening
 
+_END = 4.0  # px before the end of a search range: at half size, as in the dark, there are two candidates
+_SHORTEST_END = 3.0
+# Of the disparities. On five scenes of Middlebury and InStereo2K, clean and at two photons, 21 to 95 % lay at the end
+# of a range that was a third too short, at most 19 % at that of one that just reached, none where it went further.
+_PILED = 0.2
+
 #: The files that :meth:`Match.save` writes.
 FILES = (
     "disparity.pfm",
@@ -185,6 +191,27 @@ class Match:
         """Share of the pixels that have a disparity, in [0, 1]."""
         height, width = self.reason.shape
         return int(self.mask.sum()) / int(height * width)
+
+    def doubt_range(self) -> str | None:
+        """Return what to tell the user if disparities pile up at the end of the search range, or ``None``.
+
+        What is nearer than the range reaches is matched at its end, and looks sure: costs fall up to there, and what
+        would be better has not been tried. Where the range reaches far enough, hardly any disparity lies at its end.
+        """
+        width = self.reason.shape[1]
+        matching = self.settings.matching.for_width(width)
+        first, last = matching.min_disparity, matching.disparities.stop
+        end = min(_END, (last - first) / 4)
+        is_telling = end >= _SHORTEST_END and end < last < width  # disparities about 0 are those of what is far
+        if is_on_gpu(self.reason) or not is_telling or not self.mask.any():
+            return None
+        share = float((self.disparity[self.mask] >= last - end).mean())
+        if share < _PILED:
+            return None
+        return (
+            f"{100 * share:.0f} % of the disparities are within {end:g} px of the end of the search range, {last}. "
+            "Where something is nearer than that they are wrong, and look sure: raise the maximum disparity."
+        )
 
     @classmethod
     def empty(cls, left: Map, right: Map, settings: Settings, reason: Reason) -> Self:

@@ -13,8 +13,10 @@ default; :func:`describe_settings` returns it.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 from scotopic.errors import PARAMETERS, SettingsError, did_you_mean, nearest_names
@@ -581,11 +583,11 @@ def _convert(name: str, given: object, kind: str) -> object:
         require(name, given, known is not None, "true or false")
         return known
     is_whole = kind.startswith("int")
+    value: Any = given.item() if getattr(given, "shape", None) == () else given  # type: ignore[attr-defined]
     try:
-        number = float(given)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, bool) or not isinstance(value, str | Real) else float(value)  # or bytes
         converted = int(number) if is_whole else number
-    except (TypeError, ValueError, OverflowError):
-        number = converted = float("nan")
-    is_number = not isinstance(given, bool) and converted == number
-    require(name, given, is_number, "a whole number" if is_whole else "a number")
+    except (ValueError, OverflowError):
+        number = converted = math.nan
+    require(name, given, converted == number, "a whole number" if is_whole else "a number")
     return converted

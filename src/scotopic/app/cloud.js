@@ -1,7 +1,7 @@
 // Shows the points of the result, which can be turned. It draws with a depth buffer on a canvas, so no GPU is needed.
 const canvas = element.querySelector("canvas"), pen = canvas.getContext("2d");
 let places = new Float32Array(0), colors = new Uint8Array(0), center = [0, 0, 0], size = 1;
-let yaw, pitch, zoom, spacing = 0, loaded = null, queued = false;
+let yaw, pitch, zoom, spacing = 0, loaded = null, shown = null, asking = false, queued = false;
 
 function reset() {
   yaw = -0.35;
@@ -17,13 +17,28 @@ function median(axis) {
   return values.length ? values[values.length >> 1] : 0;
 }
 
-async function load() {
+// What is to be shown, unless nobody looks.
+function wanted() {
   const value = props.value;
-  if (!value || !value.base) return;
-  const version = `${value.base}-${value.stamp}-${value.threshold}`;
-  if (version === loaded) return redraw();
-  const fresh = loaded === null || !loaded.startsWith(`${value.base}-${value.stamp}-`);
-  loaded = version;
+  return value && value.base && canvas.clientWidth ? `${value.base}-${value.stamp}-${value.threshold}` : loaded;
+}
+
+// One request at a time, so that no earlier answer comes after a later one.
+async function load() {
+  if (asking) return;
+  asking = true;
+  for (let version; (version = wanted()) !== loaded; loaded = version) {
+    try {
+      await fetchPoints(props.value);
+    } catch (error) {
+      element.querySelector(".sc-count").textContent = "The server does not answer.";
+    }
+  }
+  asking = false;
+  redraw();
+}
+
+async function fetchPoints(value) {
   const answer = await fetch(`${value.base}/points?v=${value.stamp}-${value.threshold}`);
   const words = element.querySelector(".sc-count");
   if (!answer.ok) {
@@ -36,17 +51,17 @@ async function load() {
   words.textContent = `${count.toLocaleString("en")} points, ${value.geometry}.`;
   // Neighboring pixels lie Z / focal apart in space, more where points were left out: dots of that size close the gaps.
   spacing = (1.5 / value.focal) * Math.max(1, (answer.headers.get("X-Thinned") || 1)) ** 0.5;
-  if (fresh) {
-    center = [median(0), median(1), median(2)];
-    const reach = [];
-    for (let i = 0; i < places.length; i += 3 * 7) {
-      reach.push(Math.hypot(places[i] - center[0], places[i + 1] - center[1], places[i + 2] - center[2]));
-    }
-    reach.sort((a, b) => a - b);
-    size = reach[Math.floor(0.8 * reach.length)] || 1;
-    reset();
+  const result = `${value.base}-${value.stamp}`;
+  if (result === shown || !count) return;
+  shown = result;
+  center = [median(0), median(1), median(2)];
+  const reach = [];
+  for (let i = 0; i < places.length; i += 3 * 7) {
+    reach.push(Math.hypot(places[i] - center[0], places[i + 1] - center[1], places[i + 2] - center[2]));
   }
-  redraw();
+  reach.sort((a, b) => a - b);
+  size = reach[Math.floor(0.8 * reach.length)] || 1;
+  reset();
 }
 
 function redraw() {
@@ -68,7 +83,7 @@ function paint() {
   pixels.fill(0xff1b1614);
   const nearest = new Float32Array(width * height).fill(Infinity);
   const cy = Math.cos(yaw), sy = Math.sin(yaw), cp = Math.cos(pitch), sp = Math.sin(pitch);
-  const away = 3.2 / zoom, scale = 2.2 * Math.min(width, height), most = 7 * ratio;
+  const away = 3.2 / zoom, scale = Math.min(1.5 * width, 2.2 * height), most = 7 * ratio;
   for (let i = 0; i < places.length; i += 3) {
     const x = (places[i] - center[0]) / size, y = (places[i + 1] - center[1]) / size, z = (places[i + 2] - center[2]) / size;
     const across = cy * x - sy * z, back = sy * x + cy * z;
@@ -114,7 +129,7 @@ canvas.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 element.querySelector("button").addEventListener("click", reset);
-new ResizeObserver(redraw).observe(canvas);
+new ResizeObserver(load).observe(canvas);
 watch("value", load);
 reset();
 load();

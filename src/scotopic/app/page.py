@@ -223,8 +223,8 @@ class _Behavior:
             number.submit(None, js="() => document.querySelector('#match').click()", **at_once)
         form.cancel.click(self._cancel, None, [form.match, form.cancel, results.status], **at_once)
         moved: dict[str, Any] = {"trigger_mode": "always_last", **at_once}
-        results.threshold.change(self._move_threshold, results.threshold, [results.coverage, results.viewer], **moved)
-        results.threshold.release(self._set_threshold, results.threshold, [results.cloud, results.comparison], **moved)
+        thresholded = [results.coverage, results.viewer, results.cloud, results.comparison]
+        results.threshold.change(self._move_threshold, results.threshold, thresholded, **moved)
         results.compare.click(
             self._compare, None, results.comparison, api_visibility="private", show_progress="minimal", **queue
         )
@@ -380,17 +380,11 @@ class _Behavior:
         session = self._of(request)
         try:
             work.set_threshold(session, threshold)
-            return [html.paragraph(work.describe_coverage(session)), html.viewer_state(session)]
+            state = html.viewer_state(session)
+            stale = html.status("The threshold has changed; compare again.") if session.sgbm is not None else gr.skip()
+            return [html.paragraph(work.describe_coverage(session)), state, state, stale]
         except Exception as error:
-            return [html.problem(error), gr.skip()]
-
-    def _set_threshold(self, threshold: float, request: gr.Request) -> list[Any]:
-        session = self._of(request)
-        work.set_threshold(session, threshold)
-        if session.outcome is None:
-            return [gr.skip(), gr.skip()]
-        stale = html.status("The threshold has changed; compare again.") if session.sgbm is not None else gr.skip()
-        return [html.viewer_state(session), stale]
+            return [html.problem(error), gr.skip(), gr.skip(), gr.skip()]
 
 
 def _unless_busy(session: Session) -> Any:

@@ -21,7 +21,7 @@ from scotopic.optional import import_optional
 HOST = "127.0.0.1"  #: this machine only
 PORT = 7860
 _ABANDONED_SECONDS = 600  # an upload that no page has taken in is removed after this long
-_CLEANING_SECONDS = 60  # between two searches for such uploads
+_CLEANING_SECONDS = 60  # between two searches for these, and for idle sessions
 _REMEMBERED_PAGES = 200  # whose form Gradio keeps in memory after they are closed
 GONE = "This page's session has ended. Load the page again."
 # Neither a browser nor a proxy may keep what belongs to one visitor.
@@ -54,7 +54,7 @@ def serving(
         page.queue(max_size=256)
         ended = threading.Event()
         # Not Gradio's own cleaning, which ends for good at the first upload that it cannot remove.
-        cleaner = threading.Thread(target=_remove_abandoned, args=(sessions, ended), daemon=True)
+        cleaner = threading.Thread(target=clean_up, args=(sessions, ended), daemon=True)
         cleaner.start()
         try:
             yield _launch(page, sessions, host, port, allow_hosts)
@@ -65,10 +65,12 @@ def serving(
             worker.shutdown(wait=True, cancel_futures=True)
 
 
-def _remove_abandoned(sessions: Sessions, ended: threading.Event) -> None:
+def clean_up(sessions: Sessions, ended: threading.Event) -> None:
+    """Remove, once a minute until the server ends, what nobody comes for any more."""
     while not ended.wait(_CLEANING_SECONDS):
         try:
             sessions.remove_abandoned(_ABANDONED_SECONDS)
+            sessions.close_idle()
         except Exception:  # whatever it was, the next round may do
             work.LOG.exception("cleaning failed")
 

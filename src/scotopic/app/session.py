@@ -296,7 +296,17 @@ class Sessions:
         return self.root / "uploads"
 
     def of(self, key: str) -> Session:
-        """Return the session of a visitor, created at the first call; idle ones are closed on the way."""
+        """Return the session of a visitor, created at the first call, or if it has ended."""
+        self.close_idle(key)
+        with self._lock:
+            if key not in self._by_key:
+                self._by_key[key] = Session(self.root / "sessions" / secrets.token_hex(16))
+            found = self._by_key[key]
+            found.last_seen = self._clock()
+        return found
+
+    def close_idle(self, key: str = "") -> None:
+        """End the sessions that are idle, as after a browser has crashed, but not that of `key`."""
         with self._lock:
             now = self._clock()
             for each, session in self._by_key.items():
@@ -304,13 +314,8 @@ class Sessions:
                     session.last_seen = now
             idle = [k for k, s in self._by_key.items() if now - s.last_seen > self.limits.idle_seconds]
             closing = [self._by_key.pop(each) for each in idle]
-            if key not in self._by_key:
-                self._by_key[key] = Session(self.root / "sessions" / secrets.token_hex(16))
-            found = self._by_key[key]
-            found.last_seen = now
         for session in closing:
             session.close()
-        return found
 
     @contextmanager
     def listening(self, key: str) -> Iterator[None]:

@@ -99,7 +99,8 @@ def run(session: Session, request: Request, job: Job, limits: Limits, progress: 
 def _match_once(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Iterator[Outcome]:
     # Not checked: the page shows what prepare_pair found.
     found = match(*pair.frames[0], settings, check=False, progress=progress)
-    yield Outcome(found, pair.truth, pair.calibration, pair.about, pair.warnings, pair.views, pair.is_rectified)
+    told = (*pair.warnings, *filter(None, [found.doubt_range()]))
+    yield Outcome(found, pair.truth, pair.calibration, pair.about, told, pair.views, pair.is_rectified)
 
 
 def _fuse(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Iterator[Outcome]:

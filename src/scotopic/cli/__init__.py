@@ -15,14 +15,12 @@ from scotopic.cli.console import as_options, options_of
 from scotopic.cli.evaluate import benchmark, evaluate
 from scotopic.cli.match import match
 from scotopic.cli.video import video
-from scotopic.errors import DarkImageWarning, PairWarning, ScotopicError
+from scotopic.errors import INPUT_WARNINGS, ScotopicError
 from scotopic.io.input_file import explain
 from scotopic.stopping import raise_when_stopped
 
 BAD_INPUT = 2  #: exit code for what the user can correct; usage errors have it too
 INTERRUPTED = 130  #: exit code after Ctrl-C, by the convention of shells
-
-_OF_INPUT = DarkImageWarning, PairWarning  # warnings that are shown as lines
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -48,7 +46,7 @@ class Command(TyperCommand):
         try:
             with warnings.catch_warnings():
                 quiet = bool(ctx.params.get("quiet"))
-                for category in _OF_INPUT:
+                for category in INPUT_WARNINGS:
                     warnings.simplefilter("ignore" if quiet else "default", category)
                 warnings.showwarning = partial(_show_warning, warnings.showwarning)
                 return super().invoke(ctx)
@@ -66,7 +64,7 @@ class Command(TyperCommand):
 
 def _show_warning(others: Callable[..., None], message: Any, category: type[Warning], *place: Any) -> None:
     """Show a warning about the input as a line on stderr, others as Python does."""
-    if issubclass(category, _OF_INPUT):
+    if issubclass(category, INPUT_WARNINGS):
         typer.echo(f"warning: {message}", err=True)
     else:
         others(message, category, *place)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from scotopic.api import fit_junctions, match
+from scotopic.api import find_pair_levels, fit_junctions, match
 from scotopic.backends.device import DEVICES, resolve_device
 from scotopic.cli import options
 from scotopic.cli.console import (
@@ -36,6 +36,7 @@ from scotopic.errors import DeviceError, SettingsError
 from scotopic.evaluation.metrics import score
 from scotopic.inputs import check_pair, check_size
 from scotopic.io import as_image, atomic_path, replaced_files, write_pfm, write_png
+from scotopic.levels import warn_of_little_light
 from scotopic.pipelines.junction_matching import JUNCTIONS
 from scotopic.preview import as_picture, draw_junctions, draw_preview
 from scotopic.progress import Stopwatch
@@ -76,8 +77,10 @@ def junctions(
         limited_threads(threads),
         StageDisplay(quiet) as display,
     ):
-        pixels = as_image(image, str(image))
-        check_size(pixels.shape, settings.patch_size, repr(str(image)))
+        recorded = as_image(image, str(image))
+        check_size(recorded.shape, settings.patch_size, repr(str(image)))
+        levels = find_pair_levels([recorded])
+        pixels = levels.apply(recorded)
         if where == "cpu":
             warm_up(display, pipeline)
         clock = Stopwatch(display)
@@ -89,6 +92,7 @@ def junctions(
             "preset": preset,
             "patch_rows": rows,
             "patch_columns": columns,
+            "levels": levels.as_dict(),
             "settings": dataclasses.asdict(settings),
             "timings_seconds": clock.timings,
             "files": list(JUNCTION_FILES),
@@ -126,6 +130,8 @@ def simulate(
     with results_folder(out, SIMULATION_FILES, overwrite, inputs=[left, right]) as folder:
         clean = as_image(left, "left"), as_image(right, "right")
         check_pair(*clean, patch_size=1)
+        if not quiet and (doubt := warn_of_little_light(*clean)) is not None:
+            typer.echo(f"warning: {doubt}", err=True)
         noisy = simulate_pair(*clean, photons=photons, read_noise=read_noise, seed=seed)
         files = {"left": str(left), "right": str(right)}
         noise = {"photons": photons, "read_noise": read_noise, "seed": seed}

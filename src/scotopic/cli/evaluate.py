@@ -86,7 +86,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Score a disparity map against the truth: errors, each with its coverage, and how well its confidence ranks."""
-    windows = window or DEFAULT_WINDOWS
+    windows = tuple(dict.fromkeys(window or DEFAULT_WINDOWS))
     limits = _parse_numbers(thresholds, "--thresholds", "1,3,5")
     check_thresholds(limits)
     scales = _parse_scales(png_scale)
@@ -306,7 +306,7 @@ def benchmark(
     scenes: Annotated[
         str | None, typer.Option(help="Scenes of one half of our split, tuning or checking, or all.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Use this many noise seeds, from 0 on.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=10_000, help="Use this many noise seeds, from 0 on.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Run on a local Dask cluster with this many workers.")] = 0,
     quiet: options.Quiet = False,

@@ -2,16 +2,18 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotopic.errors import InputError, ScotopicError
+from scotopic.errors import INPUT_WARNINGS, InputError, PairWarning, ScotopicError
 from scotopic.evaluation.cluster import ClusterLostError, open_cluster, run_on_cluster
 from scotopic.evaluation.curves import risk_coverage
 from scotopic.evaluation.datasets import DATASETS, Dataset, open_dataset
@@ -103,11 +105,38 @@ def list_scenes(plan: Plan, root: Path) -> dict[str, list[str]]:
 
 
 def run_task(task: Task, plan: Plan, root: Path) -> Outcome:
-    """Run one task. If it fails, the record says why, so that other tasks go on."""
+    """Run one task. If it fails, the record says why, so that other tasks go on; it also keeps the warnings."""
+    with _noting_warnings() as told:
+        outcome = _run_task(task, plan, root)
+    return replace(outcome, record=replace(outcome.record, warnings=list(dict.fromkeys(told))))
+
+
+@contextmanager
+def _noting_warnings() -> Iterator[list[str]]:
+    """Note warnings about the input instead of showing them, wherever the task runs."""
+    told: list[str] = []
+    with warnings.catch_warnings():
+        for category in INPUT_WARNINGS:
+            warnings.simplefilter("always", category)
+        warnings.showwarning = partial(_note_warning, told, warnings.showwarning)
+        yield told
+
+
+def _note_warning(
+    told: list[str], show_others: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any
+) -> None:
+    if issubclass(category, INPUT_WARNINGS):
+        told.append(str(message))
+    else:
+        show_others(message, category, *place)
+
+
+def _run_task(task: Task, plan: Plan, root: Path) -> Outcome:
     maps: Arrays = {}
     inputs: Arrays = {}
     try:
-        dataset = open_part(next(part for part in plan.datasets if part.kind == task.dataset), root)
+        with _noting_warnings():  # about the folder, not the task: they are told when the plan is checked
+            dataset = open_part(next(part for part in plan.datasets if part.kind == task.dataset), root)
         _check_inputs(task, dataset)
         scene = dataset.load(task.scene)
         noise = (task.photons, task.read_noise, task.seed, task.frames)
@@ -270,12 +299,17 @@ def run_benchmark(
     everything that it depends on is the same (:class:`~scotopic.evaluation.records.Inputs`). The plan with its tasks is
     written to ``plan.json`` of the folder, for the report.
 
+    There is a warning for each that a result was found with, also in an earlier run.
+
     Raises :class:`InputError` or :class:`SettingsError`, before anything is written, if the plan cannot be run, and
     :class:`OutputError` if the folder cannot be written or another benchmark runs in it. The status that is returned
     tells of tasks that failed, and of a cluster that was lost.
     """
     root = root.resolve()
-    tasks, datasets = check_plan(plan, root)
+    told: set[str] = set()
+    with _noting_warnings() as doubts:
+        tasks, datasets = check_plan(plan, root)
+    _warn_once(doubts, told)
     with open_cluster(scheduler, workers) as client, ExitStack() as opened:
         tasks = _inputs_on_cluster(client, tasks, datasets) if client else with_inputs(tasks, datasets)
         opened.enter_context(_claimed(folder))
@@ -285,6 +319,7 @@ def run_benchmark(
         forget_failures(tasks, folder)
         status = Status(reuse.done, len(tasks), reuse.done, None, reuse=reuse.summary)
         tell(status)
+        _warn_once(reuse.warnings, told)
         outcomes: Iterable[Outcome] = (run_task(*job) for job in jobs)
         if client:
             outcomes = (
@@ -294,6 +329,7 @@ def run_benchmark(
         try:
             for outcome in outcomes:
                 store(outcome, folder)
+                _warn_once(outcome.record.warnings, told)
                 error = outcome.record.error
                 failed = status.failed + (error is not None)
                 status = replace(status, done=status.done + 1, failed=failed, last=outcome.record)
@@ -303,3 +339,10 @@ def run_benchmark(
             status = replace(status, stopped=str(error))
         finish(status)
     return status
+
+
+def _warn_once(texts: Iterable[str], told: set[str]) -> None:
+    for text in dict.fromkeys(texts):
+        if text not in told:
+            warnings.warn(text, PairWarning, stacklevel=3)
+    told.update(texts)

@@ -5,8 +5,8 @@ The size of the protocol is relative to the *full* size of a data set, whatever 
 Images are shrunk by area averaging. Truth is shrunk in two ways:
 
 * ``truth``, our default: nearest neighbor, so that every value was measured, and unknown stays unknown.
-* ``truth_paper``: unknown as 0, area averaging, then only exact zeros are unknown. At a hole the average mixes zeros
-  in, so values there are too small; that is what the paper was scored with.
+* ``truth_paper``: unknown as 0, area averaging, and unknown after it only where all was unknown. At a hole the average
+  mixes zeros in, so values there are too small; that is what the paper was scored with.
 
 Both are multiplied by the nominal factor, as the reference results are. Since a size is rounded to whole pixels, the
 factor of the width differs from it by up to half a pixel in the width, about 0.07 % of a disparity at these sizes.
@@ -15,16 +15,19 @@ More light than the sensor takes in one frame is the mean of several frames, eac
 """
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scotopic.api import find_pair_levels
 from scotopic.depth import Calibration
-from scotopic.errors import InputError, SettingsError
+from scotopic.errors import DarkImageWarning, InputError, SettingsError
 from scotopic.evaluation.scene import Noise, Scene
 from scotopic.evaluation.sequence import Pair, StereoSequence
+from scotopic.levels import warn_of_little_light
 from scotopic.sensor import Sensor, simulate_pair
 
 CLEAN = 0  #: number of frames that stands for the pair as it lies on disk, without noise of ours
@@ -96,17 +99,31 @@ def record_scene(
         The pair is the mean of so many recordings; frame k has the noise of :func:`frame_seed`. :data:`CLEAN` adds no
         noise. Of a sequence so many frames are recorded, and the pair is the last of them alone.
     is_clean
-        Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair.
+        Whether the scene's own noise can be neglected. If not, nobody knows the noise of the pair, and black and white
+        are where a match would put them, with its warning: a camera may use little of the range of its files.
     """
     if scene.sequence is not None:
         return _record_sequence(scene, scene.sequence, photons, read_noise, seed, frames)
+    left, right, noise = _record_pair(scene, photons, read_noise, seed, frames)
+    if is_clean:
+        return left, right, replace(scene, noise=noise)
+    levels = find_pair_levels((left, right))
+    return levels.apply(left), levels.apply(right), replace(scene, noise=None)
+
+
+def _record_pair(
+    scene: Scene, photons: float, read_noise: float, seed: int, frames: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Noise]:
+    """Return the pair of a scene that is no sequence, and the noise that was added."""
     if frames == CLEAN:
-        return scene.left, scene.right, replace(scene, noise=Noise(0.0) if is_clean else None)
+        return scene.left, scene.right, Noise(0.0)
+    if (doubt := warn_of_little_light(scene.left, scene.right)) is not None:
+        warnings.warn(doubt, DarkImageWarning, stacklevel=3)
     sums = np.zeros((2, *scene.left.shape))
     for k in range(frames):
         sums += simulate_pair(scene.left, scene.right, photons, read_noise, frame_seed(seed, k))
     left, right = (sums / frames).astype(np.float32)
-    return left, right, replace(scene, noise=known_noise(photons, read_noise, frames) if is_clean else None)
+    return left, right, known_noise(photons, read_noise, frames)
 
 
 def _record_sequence(
@@ -187,10 +204,13 @@ def shrink_truth(truth: NDArray[np.float32], factor: float) -> NDArray[np.float3
 
 
 def shrink_truth_paper(truth: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Shrink a disparity map as the paper does: unknown as 0, area averaging, and only exact zeros unknown after it."""
-    filled = np.where(np.isnan(truth), np.float32(0), truth)
-    averaged = _resize(filled, factor, "area") * np.float32(factor)
-    return np.where(averaged == 0, np.float32(np.nan), averaged)
+    """Shrink a disparity map as the paper does: unknown as 0, area averaging, and unknown where all was unknown.
+
+    The paper takes exact zeros for unknown after it, which in its data sets is the same: none of their truth is 0.
+    """
+    known = ~np.isnan(truth)
+    averaged = _resize(np.where(known, truth, np.float32(0)), factor, "area") * np.float32(factor)
+    return np.where(_resize(known.astype(np.float32), factor, "area") > 0, averaged, np.float32(np.nan))
 
 
 def shrink_mask(mask: NDArray[np.bool_], factor: float) -> NDArray[np.bool_]:

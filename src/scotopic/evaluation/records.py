@@ -129,6 +129,7 @@ class Record:
     beyond_percent: float = 0.0  #: percentage of the true disparities that the candidates do not reach
     #: Of a sequence, the fields of :class:`~scotopic.evaluation.pose_errors.PoseErrors`, ``None`` where not known.
     motion: dict[str, float | None] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)  #: about its images, truth or maps, each once
 
     def save(self, folder: Path) -> None:
         """Write ``records/<key>.json``, or ``failures/<key>.json`` if the task failed, whole or not at all."""
@@ -196,6 +197,7 @@ def _check_types(found: Inputs | Task | Record, *others: str) -> None:
         is_right = {
             "str": lambda value: isinstance(value, str),
             "dict": lambda value: isinstance(value, dict),
+            "list": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
             "int": lambda value: isinstance(value, int) and is_number(value),
             "float": is_number,
         }[kind]

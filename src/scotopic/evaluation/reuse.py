@@ -22,6 +22,7 @@ class Reuse:
     done: int  #: how many tasks have a result
     missing: list[tuple[Task, Plan]]  #: the others, each with the plan that it is to be scored by
     summary: str  #: both in words; empty where there is nothing from an earlier run
+    warnings: list[str]  #: of the results that are reused
 
 
 def find_reusable(tasks: Sequence[Task], plan: Plan, folder: Path) -> Reuse:
@@ -33,23 +34,26 @@ def find_reusable(tasks: Sequence[Task], plan: Plan, folder: Path) -> Reuse:
     earlier, failed = _earlier_tasks(folder / "records"), _earlier_tasks(folder / "failures")
     missing: list[tuple[Task, Plan]] = []
     reasons: Counter[str] = Counter()
+    warnings: list[str] = []
     for task in tasks:
         slot = replace(task, inputs=None)
         reason, scored = _why_missing(task, plan, folder, earlier.get(slot, []), slot in failed)
-        if reason is not None:
+        if reason is None:
+            warnings += Record.load(record_path(folder, task)).warnings
+        else:
             reasons[reason] += 1
             missing.append((task, scored))
     new = reasons.pop("", 0)
     done = len(tasks) - len(missing)
     if not (done or reasons):
-        return Reuse(0, missing, "")
+        return Reuse(0, missing, "", [])
     words = [f"{done} of {len(tasks)} reused"]
     if reasons:
         causes = [f"{cause} ({count})" if len(reasons) > 1 else cause for cause, count in reasons.most_common()]
         words.append(f"{reasons.total()} run again: {', '.join(causes)}")
     if new:
         words.append(f"{new} new")
-    return Reuse(done, missing, "; ".join(words))
+    return Reuse(done, missing, "; ".join(words), warnings)
 
 
 def _why_missing(

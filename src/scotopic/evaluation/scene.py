@@ -31,7 +31,7 @@ class Scene:
     truth
         Disparity, ``(H, W)`` float32 px, NaN where unknown; resized by validity-aware nearest neighbor (our default).
     truth_paper
-        The same resized as the paper does it: area averaging with unknown as 0, after which only exact zeros are
+        The same resized as the paper does it: area averaging with unknown as 0, and unknown where all was
         unknown. Values are smeared at holes.
     visible
         Where the right view sees the point too, or ``None`` where the data set does not say.

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,21 +52,33 @@ def scene_name(folder: Path) -> str:
     return os.path.basename(os.path.abspath(folder))
 
 
-def scene_folders(folder: Path, files: Collection[str]) -> list[Path]:
+def scene_folders(folder: Path, is_scene: Callable[[Path], bool]) -> list[Path]:
     """Return the folders that hold a scene each, sorted: `folder` itself, or those in it.
 
-    One of the `files` of a scene is enough: a scene of which others are missing is a broken scene, which is named when
-    it is loaded, not skipped. So is an empty folder beside scenes.
+    An empty folder beside scenes is a broken scene, which is named when it is loaded, not skipped. There is a warning
+    where scenes lie one level deeper than others.
     """
     inside = subfolders(folder)
-    if _holds_any(folder, files):
+    if is_scene(folder):
         return [folder]
-    scenes = [entry for entry in inside if _holds_any(entry, files)]
-    empty = [entry for entry in inside if _is_empty(entry)]
-    return sorted(scenes + empty) if scenes else []
+    scenes = [entry for entry in inside if is_scene(entry)]
+    if not scenes:
+        return []
+    others = [entry for entry in inside if entry not in scenes]
+    empty = [entry for entry in others if _is_empty(entry)]
+    for entry in others:
+        if entry not in empty and any(map(is_scene, subfolders(entry))):
+            warnings.warn(
+                f"Scenes in {str(entry)!r} are not taken with those in {str(folder)!r}, since they lie one level "
+                "deeper. Move them up, or name their folder in 'more' of a plan.",
+                PairWarning,
+                stacklevel=4,
+            )
+    return sorted(scenes + empty)
 
 
-def _holds_any(folder: Path, files: Collection[str]) -> bool:
+def holds_any(folder: Path, files: Collection[str]) -> bool:
+    """Whether one of the files of a scene is in a folder: a scene of which others are missing is a broken scene."""
     return any(os.path.exists(folder / file) for file in files)
 
 
@@ -154,8 +166,20 @@ def read_calib_beside(folder: Path, image: Image) -> tuple[Calibration | None, f
 
 
 def first_existing(folder: Path, *names: str) -> Path | None:
-    """Return the first of some files that exists, or None."""
-    return next(iter(existing(folder, *names)), None)
+    """Return the first of some files that exists, or None; of several with a warning."""
+    return first_of(existing(folder, *names))
+
+
+def first_of(found: Sequence[Path]) -> Path | None:
+    """Return the first of the files that may be meant, or None; of several with a warning."""
+    if len(found) > 1:
+        others = " and ".join(repr(path.name) for path in found[1:])
+        warnings.warn(
+            f"{str(found[0])!r} is read, and not {others} beside it. Remove those that are not meant.",
+            PairWarning,
+            stacklevel=3,
+        )
+    return next(iter(found), None)
 
 
 def existing(folder: Path, *names: str) -> list[Path]:

@@ -60,8 +60,12 @@ class DatasetKind:
             if size not in inside:
                 return []
             folder = inside[size]
-        names = (*self.views, *self.truth, *self.right_truth)
-        return [Place(files.scene_name(scene), scene, size) for scene in files.scene_folders(folder, names)]
+        scenes = files.scene_folders(folder, self.is_scene)
+        return [Place(files.scene_name(scene), scene, size) for scene in scenes]
+
+    def is_scene(self, folder: Path) -> bool:
+        """Whether a folder holds a scene, which may be broken."""
+        return files.holds_any(folder, (*self.views, *self.truth, *self.right_truth))
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
@@ -152,16 +156,19 @@ _OWN_NAMES = [view + suffix for views in _OWN_VIEWS for view in views for suffix
 class _OwnPairs(DatasetKind):
     """The user's own pairs, whose views may have several names and formats."""
 
-    def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
-        """Return the scenes: every folder with a view."""
-        return [Place(files.scene_name(scene), scene) for scene in files.scene_folders(folder, _OWN_NAMES)]
+    def is_scene(self, folder: Path) -> bool:
+        """Whether a folder holds a view."""
+        return files.holds_any(folder, _OWN_NAMES)
 
     def read(self, place: Place) -> Recording:
         """Read one scene as it lies on disk."""
-        for views in _OWN_VIEWS:
-            left, right = (first_existing(place.folder, *(view + each for each in _OWN_SUFFIXES)) for view in views)
-            if left is not None and right is not None:
-                return self.read_views(place, left, right)
+        found = [
+            [existing(place.folder, *(view + each for each in _OWN_SUFFIXES)) for view in views] for views in _OWN_VIEWS
+        ]
+        lefts, rights = ([each for pair in found if all(pair) for each in pair[side]] for side in (0, 1))
+        left, right = files.first_of(lefts), files.first_of(rights)
+        if left is not None and right is not None:
+            return self.read_views(place, left, right)
         raise InputError(
             f"{str(place.folder)!r} holds no complete pair. Add the missing view of im0 and im1, or of left and right "
             f"({', '.join(_OWN_SUFFIXES)})."
@@ -175,9 +182,9 @@ class _OwnPairs(DatasetKind):
 class _Sequences(DatasetKind):
     """Frames of a moving rig: each scene is a whole sequence."""
 
-    def find(self, folder: Path, stated: float | None, scale: float) -> list[Place]:
-        """Return the sequences in a folder."""
-        return [Place(files.scene_name(found), found) for found in sequences.sequence_folders(folder)]
+    def is_scene(self, folder: Path) -> bool:
+        """Whether a folder holds a sequence."""
+        return sequences.is_sequence(folder)
 
     def read(self, place: Place) -> Recording:
         """Read all frames; what a pair is for other data sets is the first of them here."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from scotopic.depth import read_calibration
 from scotopic.errors import InputError
-from scotopic.evaluation.datasets.files import CALIBRATION, existing, subfolders
+from scotopic.evaluation.datasets.files import CALIBRATION, existing
 from scotopic.evaluation.sequence import Image, Matrix, Pair, StereoSequence
 from scotopic.io import as_image, read_npz
 from scotopic.io.input_file import read_input_text
@@ -35,12 +35,6 @@ _VIEWS = ("image_l", "image_r")
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".pgm")
 _ARRAYS = ("clean_left", "clean_right", "left", "right", "disparity", "known", "pose")
 _NUMBERS = {"disparity", "known", "pose"}
-
-
-def sequence_folders(folder: Path) -> list[Path]:
-    """Return the folders that hold a sequence each, sorted: `folder` itself, or those in it."""
-    inside = subfolders(folder)
-    return [folder] if _is_sequence(folder) else [entry for entry in inside if _is_sequence(entry)]
 
 
 def sequence_files(folder: Path) -> list[Path]:
@@ -87,7 +81,8 @@ def _read_once(folder: Path, state: tuple[tuple[Path, int, int], ...]) -> Stereo
     return read_sequence(folder)
 
 
-def _is_sequence(folder: Path) -> bool:
+def is_sequence(folder: Path) -> bool:
+    """Whether a folder holds a sequence, in either layout."""
     return bool(_archives(folder)) or all((folder / view).is_dir() for view in _VIEWS)
 
 

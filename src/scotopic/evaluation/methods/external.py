@@ -1,9 +1,9 @@
 """Disparity maps that were made elsewhere, read from a folder.
 
 One file per scene, ``DIR/<dataset>/<scene>`` or ``DIR/<scene>``, ending in ``.pfm``, ``.png``, ``.npz`` or ``.npy``
-(the first that is there), in the formats of :mod:`scotopic.evaluation.answers`.
+(the first that is there, with a warning of others), in the formats of :mod:`scotopic.evaluation.answers`.
 
-``<scene>_confidence.pfm`` beside it, if there is one, holds the confidence of each pixel; higher is more certain.
+``<scene>_confidence`` beside it, with one of these endings, holds the confidence of each pixel; higher is more certain.
 Without one all pixels are equally certain, and the risk-coverage curve is flat.
 
 Maps are scored as they are. Answers outside the range of candidates stay: dropping them would flatter the method.
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from scotopic.errors import InputError, PairWarning, SettingsError
 from scotopic.evaluation.answers import check_size, doubt_maps, read_answers, read_confidence
+from scotopic.evaluation.datasets.files import existing, first_of
 from scotopic.evaluation.method import Map, Method, Prediction
 from scotopic.evaluation.scene import Scene
 
@@ -59,6 +60,8 @@ def predict_from_files(name: str, folder: Path, left: Map, right: Map, scene: Sc
     for doubt in doubt_maps(path, answers.disparity, scene.truth.astype(np.float64)):
         warnings.warn(doubt, PairWarning, stacklevel=2)
     confidence = answers.confidence
+    for each in (path, *beside):
+        first_of(_maps(path.parent, each.stem))  # warns of others
     for file in beside:
         confidence = read_confidence(file)
         check_size(file, confidence, path, answers.disparity)
@@ -70,15 +73,19 @@ def predict_from_files(name: str, folder: Path, left: Map, right: Map, scene: Sc
 
 def _files_of(name: str, folder: Path, dataset: str, scene: str) -> list[Path]:
     """Return the map of a scene, and its confidence if there is one."""
-    places = [each / f"{scene}{ending}" for each in (folder / dataset, folder) for ending in ENDINGS]
+    places = folder / dataset, folder
     for place in places:
-        if place.exists():
-            confidence = place.with_name(f"{scene}_confidence.pfm")
-            return [place, confidence] if confidence.exists() else [place]
+        if found := _maps(place, scene):
+            return [found[0], *_maps(place, f"{scene}_confidence")[:1]]
+    wanted = " or ".join(repr(str(place / f"{scene}{ENDINGS[0]}")) for place in places)
     raise InputError(
-        f"Method {name!r} has no disparity map of scene {dataset}/{scene}. Put one at {str(places[0])!r} or "
-        f"{str(places[len(ENDINGS)])!r} (or {' or '.join(ENDINGS[1:])})."
+        f"Method {name!r} has no disparity map of scene {dataset}/{scene}. Put one at {wanted} (or "
+        f"{' or '.join(ENDINGS[1:])})."
     )
+
+
+def _maps(folder: Path, name: str) -> list[Path]:
+    return existing(folder, *(f"{name}{ending}" for ending in ENDINGS))
 
 
 def fill_confidence(confidence: NDArray[Any]) -> Map:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scotopic.api import fit_junctions, match
+from scotopic.api import find_pair_levels, fit_junctions, match
 from scotopic.errors import SettingsError
 from scotopic.evaluation.method import Map, Predict, Prediction
 from scotopic.evaluation.scene import Scene
@@ -85,6 +85,8 @@ def predict_ours(
     where the pixel is kept, so that the curve passes through the method's own mask.
     """
     images = as_image(left, "left"), as_image(right, "right")
+    levels = find_pair_levels(images)  # here, since match does not look for those of junctions that it is given
+    images = levels.apply(images[0]), levels.apply(images[1])
     settings = PRESETS[preset].junctions
     check_pair(*images, settings.patch_size)
     # best fits to images that it has transformed

@@ -83,6 +83,7 @@ def read_results(folder: Path) -> Results:
     if not records:
         raise InputError(f"There are no records of a benchmark in {str(folder)!r}. Run scotopic benchmark first.")
     remarks += _range_remarks(records) + _external_remarks(records)
+    remarks += dict.fromkeys(told for record in records for told in record.warnings)
     methods = _in_order([str(m) for m in plan.get("methods") or []], {record.task.method for record in records})
     wanted = [str(plan["matched_to"])] if plan.get("matched_to") else []
     present = {record.task.method for record in records if record.error is None}
