@@ -24,7 +24,7 @@ from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.stages.confidence import DEVIATIONS
 
 FAST = ("--preset", "fast", "--set", "refine_steps=0", "--max-disparity", "32")  # a quicker fit than the preset's
-QUICK_BEST = ("--set", "refine_steps=0", "--set", "group_rounds=0")
+QUICK_BEST = ("--set", "refine_steps=0", "--set", "group_rounds=0", "--set", "plane_rounds=0")
 CALIB = "192 95.5 36.1 0.1 2.5\n"
 
 
