@@ -24,11 +24,12 @@ _NOT_ON_THE_GPU = re.compile(r"No module named '(av|cv2|numba|rich|typer)[.']")
 
 @pytest.fixture
 def quick_presets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Presets that refine no fit and filter nothing: for programs that shall run, whatever they find."""
+    """Presets that refine no fit, filter nothing and fit no planes: for programs that shall run, whatever they find."""
     from scotopic.settings import PRESETS, make_settings
 
+    few = {"refine_steps": 0, "group_rounds": 0, "surface_passes": 0, "plane_rounds": 0}
     monkeypatch.setitem(PRESETS, "fast", make_settings("fast", refine_steps=0))
-    monkeypatch.setitem(PRESETS, "best", make_settings("best", refine_steps=0, group_rounds=0, surface_passes=0))
+    monkeypatch.setitem(PRESETS, "best", make_settings("best", **few))
 
 
 def pytest_report_header() -> str:

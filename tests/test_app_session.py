@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from app_visitors import LIMITS, SMALL, match_small_room, session_with_result
+from rooms import room
 
 import scotopic
 from scotopic.app import html, inputs, work
@@ -41,7 +42,7 @@ def visitor(tmp_path: Path) -> Session:
 
 
 def test_a_run_gives_what_the_library_gives_for_the_same_pair(outcome: Outcome) -> None:
-    scene = scotopic.render_scene(192, 128)
+    scene = room(192, 128)
     clean = (inputs.to_uint8(view).astype(np.float32) / 255 for view in (scene.left, scene.right))
     noisy = scotopic.simulate_pair(*clean, photons=2, read_noise=2)
 

@@ -136,10 +136,11 @@ class TestUnequalExposure:
         scene, frames = room(240, 160), [(2.0, 2.0, seed) for seed in range(32)]
         pairs = [scotopic.simulate_pair(scene.left, scene.right, *frame) for frame in frames]
         left, right = (np.mean(each, axis=0, dtype=np.float32) for each in zip(*pairs, strict=True))
-        few = {"max_disparity": 32, "refine_steps": 0, "group_rounds": 0, "surface_passes": 0, "check": False}
+        few = {"refine_steps": 0, "group_rounds": 0, "surface_passes": 0, "plane_rounds": 0, "check": False}
 
         plain, changed = (
-            scotopic.match(left, each, device="cpu", **few) for each in (right, np.float32(0.6) * right + 0.1)
+            scotopic.match(left, each, device="cpu", max_disparity=32, **few)
+            for each in (right, np.float32(0.6) * right + 0.1)
         )
 
         wrong = [np.abs(each.disparity_all - scene.disparity_left)[scene.visible_left] > 1 for each in (plain, changed)]

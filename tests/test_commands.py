@@ -76,8 +76,9 @@ def test_demo_matches_its_scene_and_scores_the_result(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
 
     quick = ("--set", "refine_steps=0")
+    unfiltered = ("--set", "group_rounds=0", "--set", "surface_passes=0", "--set", "plane_rounds=0")
 
-    printed = succeed("demo", *quick, "--set", "group_rounds=0").stdout
+    printed = succeed("demo", *quick, *unfiltered).stdout
     out = json.loads(succeed("demo", "--preset", "fast", *quick, "--set", "p1=30", "--json").stdout)  # over the first
 
     folder = tmp_path / "scotopic-demo"
@@ -85,7 +86,7 @@ def test_demo_matches_its_scene_and_scores_the_result(tmp_path: Path, monkeypatc
         assert word in printed
     assert set(contents(folder)) == set(DEMO_FILES)
     truth, disparity = read_pfm(folder / "truth.pfm"), read_pfm(folder / "disparity.pfm")
-    assert np.array_equal(truth, scotopic.render_scene().disparity_left)
+    assert np.array_equal(truth, room().disparity_left)
     for found, window in zip(out["scores"], (19, 1), strict=True):
         expected = score(disparity, truth, window)
         assert found["window_px"] == window

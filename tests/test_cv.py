@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import pytest
 from pictures import draw_blocks
+from rooms import room
 
 import scotopic
 from scotopic.cv import StereoScotopic
@@ -41,7 +42,7 @@ def small_program(create: Callable[..., Any], folder: Path) -> tuple[np.ndarray,
 def test_a_program_written_for_opencv_runs_with_either(tmp_path: Path, create: Callable[..., Any]) -> None:
     # What a program sets for OpenCV's own cost is named in a warning.
     expected = pytest.warns(UserWarning, match="blockSize, P1, P2, uniquenessRatio")
-    scene = scotopic.render_scene(width=256, height=160)
+    scene = room(256, 160)
     for side, view in (("left", scene.left), ("right", scene.right)):
         cv2.imwrite(str(tmp_path / f"{side}.png"), to_uint8(view)[:, :, ::-1])
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ply_files import read_ply
 from reference_data import SCENES, data_folder
+from rooms import room
 
 import scotopic
 from scotopic.depth import (
@@ -187,7 +188,7 @@ def test_a_map_of_another_size_than_the_calibration_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def matched() -> scotopic.Match:
-    scene = scotopic.render_scene(width=192, height=96)
+    scene = room(192, 96)
     return scotopic.match(scene.left, scene.right, preset="fast", max_disparity=32)
 
 

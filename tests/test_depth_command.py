@@ -12,9 +12,9 @@ from command_line import run as run_command
 from command_line import succeed as succeed_command
 from numpy.typing import NDArray
 from reference_data import data_folder
+from rooms import room
 from typer.testing import Result
 
-import scotopic
 from scotopic.cli.match import DEPTH_FILES, POINTS_FILE
 from scotopic.depth import read_calibration
 from scotopic.io import read_disparity, read_image, read_kitti_png, read_pfm, write_png
@@ -24,7 +24,7 @@ from scotopic.sensor import simulate_pair, to_uint8
 from scotopic.stages.confidence import DEVIATIONS
 
 FAST = ("--preset", "fast", "--set", "refine_steps=0", "--max-disparity", "32")  # a quicker fit than the preset's
-QUICK_BEST = ("--set", "refine_steps=0", "--set", "group_rounds=0")
+QUICK_BEST = ("--set", "refine_steps=0", "--set", "group_rounds=0", "--set", "plane_rounds=0")
 CALIB = "192 95.5 36.1 0.1 2.5\n"
 
 
@@ -271,7 +271,7 @@ def test_an_input_is_never_the_cloud_whatever_is_allowed(pair: Path, tmp_path: P
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("larger")
-    scene = scotopic.render_scene(288, 192)
+    scene = room(288, 192)
     views = simulate_pair(scene.left, scene.right, photons=8)
     for name, view in (("left", views[0]), ("right", views[1]), ("low", np.roll(views[1], 3, axis=0))):
         write_png(folder / f"{name}.png", to_uint8(view))

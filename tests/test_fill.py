@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_match import made_match
+from rooms import room
 
 import scotopic
 from scotopic.errors import InputError, SettingsError
@@ -78,7 +79,7 @@ def test_a_map_without_any_value_stays_without() -> None:
 
 
 def test_a_rendered_room_is_filled_better_than_by_its_mean() -> None:
-    scene = scotopic.render_scene(160, 112)
+    scene = room(160, 112)
     noisy = scotopic.simulate_pair(scene.left, scene.right, photons=16, read_noise=2, seed=0)
     found = scotopic.match(*noisy, "best", "cpu", patch_size=24, refine_steps=0, max_disparity=20)
 
@@ -100,7 +101,7 @@ def match() -> Match:
 
 class TestOtherMeans:
     def test_a_callable_is_given_image_disparity_and_confidence(self) -> None:
-        scene = scotopic.render_scene(96, 64)
+        scene = room(96, 64)
         seen: list[tuple[np.ndarray, ...]] = []
 
         def fill(image: np.ndarray, disparity: np.ndarray, confidence: np.ndarray) -> np.ndarray:
@@ -118,7 +119,7 @@ class TestOtherMeans:
         assert (result.filled == 3).all()
 
     def test_a_callable_that_fills_in_the_map_it_is_given_changes_no_other(self) -> None:
-        scene = scotopic.render_scene(96, 64)
+        scene = room(96, 64)
 
         def fill(image: np.ndarray, disparity: np.ndarray, confidence: np.ndarray) -> np.ndarray:
             image[:], confidence[:] = 0, 0
@@ -244,7 +245,7 @@ class TestFiles:
         from scotopic.cli import app
         from scotopic.io import write_png
 
-        scene = scotopic.render_scene(96, 64)
+        scene = room(96, 64)
         for name, view in (("left", scene.left), ("right", scene.right)):
             write_png(tmp_path / f"{name}.png", (view * 255).astype(np.uint8))
         words = [

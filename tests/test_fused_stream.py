@@ -34,7 +34,7 @@ PHOTONS = 32.0
 LARGEST = {"max_disparity": 28}
 # A quicker fit than that of best, and neither its filter of like patches nor its planes, which take most of its time.
 # Tests of coverage use the preset as it is: a fit that is not refined keeps more.
-QUICK = {**LARGEST, "refine_steps": 0, "group_rounds": 0, "surface_passes": 0}
+QUICK = {**LARGEST, "refine_steps": 0, "group_rounds": 0, "surface_passes": 0, "plane_rounds": 0}
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rooms import room
 
 import scotopic
 from scotopic.errors import InputError, SettingsError
@@ -23,7 +24,7 @@ on_each_pipeline = pytest.mark.parametrize("preset", ALIKE)
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    scene = scotopic.render_scene(width=96, height=48)
+    scene = room(96, 48)
     return scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=1, seed=0)
 
 

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 from made_match import made_match
+from rooms import room
 
 import scotopic
 from scotopic.cv import StereoScotopic
@@ -287,7 +288,7 @@ def test_a_large_hole_has_the_noise_of_the_rest(kind: type) -> None:
 
 
 def test_a_large_mask_does_not_spoil_the_rest_in_the_dark() -> None:
-    scene = scotopic.render_scene(width=192, height=128)
+    scene = room(192, 128)
     noisy = scotopic.simulate_pair(scene.left, scene.right, 2, 2, seed=0)
     hood = np.zeros((128, 192), bool)
     hood[96:], hood[:, 160:] = True, True

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kernel_calls import threads
 from match_pairs import QUICK, assert_same_match, match_noisy, shifted_pair
 from pictures import draw_blocks
+from rooms import room
 
 import scotopic
 from scotopic import Reason
@@ -29,7 +30,7 @@ from scotopic.stages.sgm import jump_penalties
 @pytest.fixture(scope="module")
 def noisy_pair() -> tuple[np.ndarray, np.ndarray]:
     """A scene of several depths at a photon level of 2."""
-    scene = scotopic.render_scene(width=160, height=96)
+    scene = room(160, 96)
     return scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=0)
 
 

@@ -16,6 +16,7 @@ from agreement import assert_maps_agree
 from devices import CUDA, DEVICES, REAL_GPU, on_devices, sized
 from kernel_calls import on
 from reference_match import random_junctions, random_pair, reference_match
+from rooms import room
 
 import scotopic
 from scotopic import Junctions, Match, Reason
@@ -308,7 +309,7 @@ def test_a_gpu_needs_neither_numba_nor_opencv(device: str) -> None:
 @on_a_real_gpu
 @pytest.mark.parametrize("preset", scotopic.PRESETS)
 def test_the_rendered_scene_is_matched_and_the_same_bits_come_again(device: str, preset: str) -> None:
-    scene = scotopic.render_scene(width=240, height=160)
+    scene = room(240, 160)
     pair = scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=1, seed=0)
 
     runs = [scotopic.match(*pair, preset, device, max_disparity=48) for _ in range(3)]
@@ -324,7 +325,7 @@ def test_the_rendered_scene_is_matched_and_the_same_bits_come_again(device: str,
 
 @on_a_real_gpu
 def test_tiles_do_not_change_a_match_without_refinement(device: str) -> None:
-    scene = scotopic.render_scene(width=240, height=160)
+    scene = room(240, 160)
     chosen = {"max_disparity": 32, "search_steps": 3, "refine_steps": 0, "tile_margin": 2}
 
     whole, tiled = (scotopic.match(scene.left, scene.right, "fast", device, tile=n, **chosen) for n in (1000, 7))

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from match_pairs import assert_same_match, match_noisy
+from rooms import room
 
 import scotopic
 from scotopic import Match, Reason
@@ -13,7 +14,7 @@ from scotopic import Match, Reason
 @pytest.fixture(scope="module")
 def noisy_pair() -> tuple[np.ndarray, np.ndarray]:
     """A scene of several depths at a photon level of 2."""
-    scene = scotopic.render_scene(width=160, height=96)
+    scene = room(160, 96)
     return scotopic.simulate_pair(scene.left, scene.right, photons=2, read_noise=2, seed=0)
 
 
@@ -46,7 +47,7 @@ def test_the_non_symmetric_cost_is_another_and_worse_one(
 
     assert not np.array_equal(one_term.disparity_all, noisy_match.disparity_all)
     np.testing.assert_array_equal(one_term.left_colors, noisy_match.left_colors)
-    truth = scotopic.render_scene(width=160, height=96).disparity_left
+    truth = room(160, 96).disparity_left
     errors = [np.abs(result.disparity_all - truth).mean() for result in (one_term, noisy_match)]
     assert errors[0] > errors[1]  # the paper's ablation: EPE 2.61 for 0.98
 

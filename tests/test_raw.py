@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
+from rooms import room
 
 import scotopic
 from scotopic.errors import InputError, PairWarning, ScotopicError, SettingsError
@@ -206,7 +207,7 @@ def test_green_of_a_binned_pixel_has_half_the_noise_and_that_is_said(tmp_path: P
 
 def test_two_raw_views_can_be_matched_as_they_are(tmp_path: Path) -> None:
     rawpy()
-    scene = scotopic.render_scene(width=96, height=64)
+    scene = room(96, 64)
     views = []
     for name, view in (("left", scene.left), ("right", scene.right)):
         mosaic = np.empty((128, 192), np.uint16)

@@ -428,7 +428,7 @@ def test_the_same_image_in_two_files_is_noticed_however_it_is_stored(tmp_path: P
 
 
 def test_views_of_unequal_bits_get_a_warning() -> None:
-    scene = scotopic.render_scene(width=160, height=112)
+    scene = room(160, 112)
     left, right = (np.rint(255 * view).astype(np.uint8) for view in (scene.left, scene.right))
     of_12_bits = left.astype(np.uint16) << 4  # in 16: a sixteenth of full scale
 

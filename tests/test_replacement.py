@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -190,19 +192,55 @@ def test_a_folder_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
 
 # --- the commands ---------------------------------------------------------------------------------------------------
 
-COMMAND = KILLED_AT + "\nfrom scotopic.cli import main; main()"
+#: Runs each command that it is told in a copy of itself, so that modules and kernels are loaded once.
+COMMANDS = (
+    KILLED_AT
+    + """
+import json
+import cv2
+cv2.setNumThreads(1)  # threads do not survive in a copy
+from scotopic.cli import main
+from scotopic.settings import PRESETS
+from scotopic.warmup import warm_up
+warm_up(lambda *_: None, PRESETS["fast"])
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        left, os.environ["ONLY"], *sys.argv[1:] = json.loads(line)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+)
 
 
-def kill_command(number: int, only: str, *arguments: object) -> int:
-    """Run the command, killed at the Nth change of a name that contains `only`; return its exit code."""
-    code = [sys.executable, "-c", COMMAND, str(number), *map(str, arguments)]
-    return subprocess.run(code, check=False, capture_output=True, env=os.environ | {"ONLY": only}).returncode
+@pytest.fixture(scope="module")
+def kill_command() -> Iterator[Callable[..., int]]:
+    """Runs a command, killed at the Nth change of a name that contains a word, and returns its exit code."""
+    never = str(sys.maxsize)
+    one_thread = os.environ | {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMANDS, never],
+        env=one_thread,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def kill(number: int, only: str, *arguments: object) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(json.dumps([number, only, *map(str, arguments)]), file=process.stdin, flush=True)
+            return int(process.stdout.readline())
+
+        yield kill
 
 
 DEPTH_FILES = {"depth.pfm", "depth.png", "depth_uncertainty.pfm"}
 
 
-def test_match_killed_while_saving_leaves_all_old_or_all_new(tmp_path: Path) -> None:
+def test_match_killed_while_saving_leaves_all_old_or_all_new(kill_command: Callable[..., int], tmp_path: Path) -> None:
     write_pair(tmp_path)
     out, first = tmp_path / "out", tmp_path / "first"
     (tmp_path / "calib.txt").write_text("100 48 32 0.1 0\n")
@@ -267,7 +305,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_source(tmp_path_factory.mktemp("source"))
 
 
-def test_video_killed_at_any_point_leaves_all_old_or_all_new(source: Path, tmp_path: Path) -> None:
+def test_video_killed_at_any_point_leaves_all_old_or_all_new(
+    kill_command: Callable[..., int], source: Path, tmp_path: Path
+) -> None:
     out, first = tmp_path / "out", tmp_path / "first"
     views = ("video", source / "left", source / "right", *OPTIONS)
     succeed(*views, "--count", 3, "-o", first)

@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from rooms import room
 
 import scotopic
 from scotopic.errors import InputError, SettingsError
@@ -58,7 +59,7 @@ def test_srgb_is_linearized_on_request_and_that_is_said(tmp_path: Path) -> None:
 
 
 def test_a_recording_is_taken_for_an_image() -> None:
-    scene = scotopic.render_scene(width=96, height=64)
+    scene = room(96, 64)
     left, right = Recording(scene.left), Recording(scene.right)
     chosen = {"preset": "fast", "patch_size": 16, "stride": 8, "max_disparity": 16, "refine_steps": 0}
 

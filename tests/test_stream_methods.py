@@ -157,7 +157,7 @@ def test_a_stream_goes_on_where_the_last_task_stopped(
 
 def test_features_find_the_motion_in_the_light() -> None:
     poses = tuple(pose_of((0.1 * k, 0.0, 0.1 * k), 0.3 * k) for k in range(3))
-    scenes = [render_scene(384, 256, pose=pose) for pose in poses]
+    scenes = [render_scene(288, 192, pose=pose) for pose in poses]
     pairs = tuple((scene.left, scene.right) for scene in scenes)
     truths = tuple(scene.disparity_left for scene in scenes)
     sequence = StereoSequence("rig", pairs, scenes[0].calibration, poses, truths)

@@ -98,7 +98,8 @@ class TestRefinement:
 
 @pytest.mark.parametrize("shift", [10.0, 10.25, 10.5, 10.75])
 def test_a_clear_texture_has_its_disparity_whatever_fraction_it_has(shift: float) -> None:
-    found = scotopic.match(*shifted_texture(shift), "best", device="cpu", max_disparity=24, check=False)
+    # Refined or not, junctions do not count where an image is as clear as this one.
+    found = scotopic.match(*shifted_texture(shift), "best", device="cpu", max_disparity=24, refine_steps=0, check=False)
 
     errors = found.disparity_all[44:-12, 36:-12] - shift  # of what both views see
     assert abs(float(np.median(errors))) < 0.06

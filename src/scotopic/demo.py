@@ -11,6 +11,7 @@ Axes: x to the right, y down, z away from the camera, origin at the left camera.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, product
 
 import numpy as np
@@ -29,7 +30,8 @@ _HORIZON = 0.38  # share of the image above the horizon
 _WALL = 76.0  # depth of the back wall
 _SWAY_FRAMES = 12  # of a camera that sways, until it is back
 _SUPERSAMPLING = (-1 / 3, 0.0, 1 / 3)
-_RAYS_AT_ONCE = 1 << 15
+_RAYS_AT_ONCE = 1 << 14  # BLAS turns so few on one thread; after more its threads keep a core busy, waiting
+_ROUNDING = 1e-6  # of directions, far more than it is
 
 _INK, _NIGHT = (0.09, 0.08, 0.12), (0.07, 0.09, 0.24)
 _CREAM, _WHITE = (0.97, 0.93, 0.82), (1.0, 0.99, 0.95)
@@ -77,6 +79,30 @@ class _Surface:
         """Return the rectangle in the frame of a camera at a pose."""
         turn, place = np.asarray(pose, np.float64)[:3, :3].T, np.asarray(pose, np.float64)[:3, 3]
         return replace(self, corner=turn @ (self.corner - place), along=turn @ self.along, up=turn @ self.up)
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """A surface as rays from a view's camera meet it.
+
+    A ray ``(x, y, 1)`` meets its plane at depth Z: ``Z * ray = corner + u * along + v * up``. Divided by Z that is
+    linear in (1/Z, u/Z, v/Z), and 1/Z is disparity over width: hence ``d = a x + b y + c``. Rays that are not between
+    ``low`` and ``high`` in both x and y pass the surface by.
+    """
+
+    inverse: _Floats
+    low: _Floats
+    high: _Floats
+
+    @classmethod
+    def of(cls, surface: _Surface, view: int) -> "_Plane":
+        corner = surface.corner - np.array([float(view), 0.0, 0.0])
+        inverse = np.linalg.inv(np.column_stack([corner, surface.along, surface.up]))
+        corners = np.array([corner + u * surface.along + v * surface.up for u, v in product((0, 1), repeat=2)])
+        if corners[:, 2].min() <= _ROUNDING:  # part of it is behind the camera
+            return cls(inverse, np.full(2, -np.inf), np.full(2, np.inf))
+        seen = corners[:, :2] / corners[:, 2:]
+        return cls(inverse, seen.min(axis=0) - _ROUNDING, seen.max(axis=0) + _ROUNDING)
 
 
 def render_scene(
@@ -183,6 +209,10 @@ class _Room:
             source="the rendered room's own",
         )
 
+    @cached_property
+    def _planes(self) -> list[list[_Plane]]:
+        return [[_Plane.of(surface, view) for surface in self.surfaces] for view in range(2)]
+
     def cast(self, view: int, x: _Floats, y: _Floats) -> tuple[NDArray[np.intp], _Floats, _Floats, _Floats]:
         """Return the nearest surface at each pixel (x, y) of a view: its index, disparity, and u and v on it."""
         parts = [self._cast(view, *part) for part in zip(_split(x), _split(y), strict=True)]
@@ -193,14 +223,13 @@ class _Room:
         horizontal = (x - self.calibration.cx) / self.width
         vertical = (y - self.calibration.cy) / self.width
         rays = np.stack([horizontal, vertical, np.ones_like(x)])
+        low, high = rays[:2].min(axis=1), rays[:2].max(axis=1)
         nearest = np.full(x.shape, -1, dtype=np.intp)
         disparity, best_u, best_v = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape)
-        for index, surface in enumerate(self.surfaces):
-            # A ray meets the plane at depth Z: Z * ray = corner + u * along + v * up, seen from this view's camera.
-            # Divided by Z that is linear in (1/Z, u/Z, v/Z), and 1/Z is disparity over width: hence d = a x + b y + c.
-            corner = surface.corner - np.array([float(view), 0.0, 0.0])
-            inverse = np.linalg.inv(np.column_stack([corner, surface.along, surface.up]))
-            nearness, u, v = np.tensordot(inverse, rays, axes=1)
+        for index, plane in enumerate(self._planes[view]):
+            if (plane.high < low).any() or (plane.low > high).any():
+                continue
+            nearness, u, v = np.tensordot(plane.inverse, rays, axes=1)
             candidate = self.width * nearness
             hit = (nearness > 0) & (u >= 0) & (u <= nearness) & (v >= 0) & (v <= nearness) & (candidate > disparity)
             if hit.any():

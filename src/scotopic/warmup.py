@@ -4,6 +4,7 @@ Whether anything is compiled is not guessed: Numba broadcasts an event when it f
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,15 @@ def cache_folders() -> list[str]:
 
 
 def _match_tiny_pairs(settings: Iterable[Settings]) -> None:
+    pipelines = {type(each) for each in settings}
+    if JunctionMatchingSettings in pipelines:
+        _match_tiny_pair("paper")
+    if EvidenceMatchingSettings in pipelines:
+        _match_tiny_pair("best", patch_size=16)
+
+
+@cache  # once in a process: the page and its visitors come here for every match
+def _match_tiny_pair(preset: str, **settings: Any) -> None:
     # Two by three patches of noise; refined, because that is the longest way through the kernels.
     left, right = np.random.default_rng(0).random((2, 48, 56, 1), np.float32)
     few: dict[str, Any] = {
@@ -104,8 +114,4 @@ def _match_tiny_pairs(settings: Iterable[Settings]) -> None:
         "refine_steps": 2,
         "search_every": 2,
     }
-    pipelines = {type(each) for each in settings}
-    if JunctionMatchingSettings in pipelines:
-        match(left, right, preset="paper", **few)
-    if EvidenceMatchingSettings in pipelines:
-        match(left, right, preset="best", patch_size=16, **few)
+    match(left, right, preset=preset, **few, **settings)

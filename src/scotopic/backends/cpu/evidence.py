@@ -12,6 +12,10 @@ from scotopic.backends.protocol import Ballot, Features, Floats, PatchFilter
 from scotopic.progress import Share
 from scotopic.settings import PlaneSettings
 
+# Of a product of matrices. So small a one BLAS computes on one thread; after a larger one its threads keep a core busy
+# for 50 ms each, waiting for more.
+_ROWS_AT_ONCE = 64
+
 
 class CpuEvidence(CpuImages):
     """Implements the evidence of :class:`~scotopic.backends.protocol.Backend`."""
@@ -29,7 +33,8 @@ class CpuEvidence(CpuImages):
         groups = found.reshape(-1, tables.count)
         transform, along_side = tables.along_patch.astype(np.float32), tables.along_side.astype(np.float32)
         window = tables.window.astype(np.float32).reshape(size, size)
-        first = np.empty((len(groups), size**2), np.float32)
+        blocks = np.zeros((-(-len(groups) // _ROWS_AT_ONCE), _ROWS_AT_ONCE, size**2), np.float32)
+        first = blocks.reshape(-1, size**2)[: len(groups)]
         confidence = np.empty((len(rows), len(columns)), np.float32)
         out = np.empty_like(noisy)
         for c in range(channels):
@@ -38,7 +43,8 @@ class CpuEvidence(CpuImages):
                 kernels.filter_groups, len(groups), groups, *frequencies, np.float32(variance), first,
                 confidence.reshape(-1),
             )  # fmt: skip
-            patches = (first @ transform).reshape(len(rows), len(columns), size, size)
+            patches = (blocks @ transform).reshape(-1, size**2)[: len(groups)]
+            patches = patches.reshape(len(rows), len(columns), size, size)
             total, weight = np.zeros_like(noisy[c]), np.zeros_like(noisy[c])
             for i, j in np.ndindex(size, size):
                 # Pixels at one place in their patches: one of each patch.
