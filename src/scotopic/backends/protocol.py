@@ -209,10 +209,11 @@ class Backend(Protocol[Array]):
 
     # Semi-global matching
 
-    def aggregate(self, costs: Array, penalties: Array, p1: int) -> Array:
+    def aggregate(self, costs: Array, penalties: Array, p1: int, begun: Array | None = None) -> Array:
         """Return the sum of path costs over eight directions, ``(rows, columns, D)`` int32.
 
-        ``costs`` is ``(rows, columns, D)`` int16, ``penalties`` holds ``P2`` at each place, int32.
+        ``costs`` is ``(rows, columns, D)`` int16, ``penalties`` holds ``P2`` at each place, int32. The sum is added to
+        ``begun``, such a sum of other costs, in its place.
         """
 
     def select(self, totals: Array) -> tuple[Array, Array]:
