@@ -380,6 +380,14 @@ class TestLight:
             (False, True): round(times * p1),
         }
 
+    def test_clear_images_are_refined_and_filled_by_rows_and_denoised_ones_by_what_is_around(self) -> None:
+        clear, denoised = (
+            adapt_to_fine(self.SETTINGS, SnrEstimate(2.0, 1.0, True, is_clear)).surfaces for is_clear in (True, False)
+        )
+
+        assert (clear.subpixel_reach > 0, clear.gap_reach) == (True, 0)
+        assert (denoised.subpixel_reach, denoised.gap_reach > 0) == (0, True)
+
     def test_a_penalty_stays_below_what_path_costs_can_hold(self) -> None:
         noisy = SnrEstimate(2.0, 1.0, True, False, has_correlated_noise=True)
 
