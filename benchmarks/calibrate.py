@@ -5,7 +5,7 @@
 Fits to the tuning half of the scenes, from one frame of two photons to clean pairs, and tests on the checking half.
 Prints the coefficients for the kinds of light, what is said and found in tenths of confidence, and the standard
 deviation that goes with the confidence. Every scene and level of light counts the same. Denoised images without the
-match inside edges do not occur among these; their coefficients are those of ``--without-inner-match``.
+margin inside edges do not occur among these; their coefficients are those of ``--without-inner-margin``.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from scotopic.pipelines import evidence_matching
 from scotopic.stages.confidence import CALIBRATIONS, DEVIATIONS, ConfidenceCalibration, mean_relief
 
 FRAMES = (1, 2, 4, 8, 16, 32, 128, 0)  # averaged; 0 is a clean pair
-LIGHTS = ("in the dark", "denoised", "in the dark, inner match", "denoised, inner match", "clear")
+LIGHTS = ("in the dark", "denoised", "in the dark, inner margin", "denoised, inner margin", "clear")
 DARK = (0,)  #: of the lights: the pixel's own relief does not count
 WITHIN = 1.0  # px: what confidence is about
 KEPT = 0.5  # confidence
@@ -50,9 +50,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=None)
-    parser.add_argument("--without-inner-match", action="store_true", help="match with inner_weight=0")
+    parser.add_argument("--without-inner-margin", action="store_true", help="match with inner_share=0")
     arguments = parser.parse_args()
-    changes = {"inner_weight": 0.0} if arguments.without_inner_match else {}
+    changes = {"inner_share": 0.0} if arguments.without_inner_margin else {}
     tuning, checking = (
         take_samples(half, arguments.data, arguments.device, changes) for half in ("tuning", "checking")
     )

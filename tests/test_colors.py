@@ -12,8 +12,7 @@ import scotopic
 from scotopic.progress import unheard
 from scotopic.settings import ColorSettings
 from scotopic.stages.color_costs import (
-    add_colors,
-    build_color_volume,
+    add_color_volume,
     choose_color_scale,
     reference_color_volume,
     weigh_colors_in_the_dark,
@@ -57,8 +56,7 @@ class TestColorVolume:
         before = random(2).random((4, *images[0].shape[:2]), np.float32)
 
         def add(backend, volume, left, right):  # type: ignore[no-untyped-def]
-            colors = build_color_volume(backend, (left, right), 0.04, range(4), ColorSettings(color_noise=1.0))
-            add_colors(backend, volume, colors, 3.0)
+            add_color_volume(backend, volume, (left, right), 0.04, range(4), ColorSettings(color_noise=1.0), 3.0)
             return volume
 
         found = there.run(add, before.copy(), *images)

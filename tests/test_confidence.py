@@ -131,7 +131,7 @@ class TestConfidence:
         np.testing.assert_allclose(flat, math.log(SMALLEST_RELIEF), rtol=1e-5)
 
     @pytest.mark.parametrize(
-        ("has_detail", "has_clear_pixels", "has_inner_match", "kind"),
+        ("has_detail", "has_clear_pixels", "has_inner_margin", "kind"),
         [
             (False, False, False, 0),
             (True, False, False, 1),
@@ -141,11 +141,11 @@ class TestConfidence:
         ],
     )
     def test_each_kind_of_light_has_its_calibration(
-        self, has_detail: bool, has_clear_pixels: bool, has_inner_match: bool, kind: int
+        self, has_detail: bool, has_clear_pixels: bool, has_inner_margin: bool, kind: int
     ) -> None:
         snr = SnrEstimate(1.0, 1.0, has_detail, has_clear_pixels)
 
-        assert choose_calibration(snr, has_inner_match=has_inner_match) is CALIBRATIONS[kind]
+        assert choose_calibration(snr, has_inner_margin=has_inner_margin) is CALIBRATIONS[kind]
 
     def test_the_deviation_falls_as_the_confidence_rises(self) -> None:
         confidence = np.linspace(0, 1, 201, dtype=np.float32)

@@ -25,7 +25,7 @@ from scotopic.stages.census import (
     choose_census_scale,
     reference_census_volume,
 )
-from scotopic.stages.consistency import FAR_WEIGHT, ROOM, fill_gaps, fill_occlusions, find_hidden
+from scotopic.stages.consistency import fill_occlusions, find_hidden
 from scotopic.stages.evidence_volume import reference_blur
 from scotopic.stages.noise import estimate_noise
 from scotopic.stages.resolution import SnrEstimate, adapt_to_fine, choose_size, estimate_snr
@@ -232,54 +232,6 @@ class TestOcclusions:
             )
             assert found[y, x] == min([*before, *after], default=disparity[y, x])
 
-    def test_a_gap_is_an_occlusion_only_as_far_as_the_jump_beside_it_is_wide(self, there: Calls) -> None:
-        # A wall at 2 px, a thing at 8 px; it hides 6 px of the wall to its left. The views disagree on 15 px.
-        disparity = np.float32([[2] * 10 + [20] * 15 + [8] * 15] * 9)
-        is_consistent = disparity < 20
-
-        found = there.run(fill_gaps, disparity, is_consistent, np.ones_like(disparity), 4.0)
-
-        np.testing.assert_array_equal(found[is_consistent], disparity[is_consistent])
-        near = 25 - int(6 + ROOM)
-        np.testing.assert_array_equal(found[:, near:25], 2)
-        assert (found[:, 10:near] > 2).all()  # where nobody knows, the thing counts too
-        assert (found[:, 10:near] < 5).all()  # as the wall does, by rows and because it is nearer
-
-    def test_what_is_to_the_right_of_a_near_thing_is_not_hidden(self, there: Calls) -> None:
-        disparity = np.float32([[8] * 15 + [20] * 3 + [2] * 22] * 9)
-
-        found = there.run(fill_gaps, disparity, disparity < 20, np.ones_like(disparity), 4.0)
-
-        assert (found[:, 15:18] > 2).all()
-
-    def test_a_gap_that_hides_nothing_takes_the_mean_of_its_row_and_of_what_is_around(self, there: Calls) -> None:
-        disparity = random(3).normal(10, 4, (12, 17)).astype(np.float32)
-        weights = random(4).random((12, 17)).astype(np.float32)
-        is_consistent = random(5).random((12, 17)) < 0.6
-        is_consistent[:, [0, -1]] = True
-
-        found = there.run(fill_gaps, disparity, is_consistent, weights, 1.5)
-
-        sure = (weights * is_consistent).astype(np.float64)
-        near, far = ([reference_blur(each, reach) for each in (sure, sure * disparity)] for reach in (1.5, 4.5))
-        far_weight = FAR_WEIGHT * near[0].mean()
-        around = (near[1] + far_weight * far[1] / far[0]) / (near[0] + far_weight)
-        for y, x in np.argwhere(~is_consistent):
-            left = max(k for k in range(x) if is_consistent[y, k])
-            right = min(k for k in range(x, 17) if is_consistent[y, k])
-            jump, row = disparity[y, right] - disparity[y, left], min(disparity[y, left], disparity[y, right])
-            is_hidden = jump > 0 and right - x <= jump + ROOM
-            assert found[y, x] == pytest.approx(row if is_hidden else (row + around[y, x]) / 2, abs=1e-3)
-
-    def test_without_a_reach_gaps_are_filled_by_rows_and_without_weights_too(self, there: Calls) -> None:
-        disparity = random(3).normal(10, 4, (12, 17)).astype(np.float32)
-        is_consistent = random(5).random((12, 17)) < 0.6
-        expected = there.run(fill_occlusions, disparity, is_consistent)
-
-        for weights, reach in ((np.ones_like(disparity), 0.0), (np.zeros_like(disparity), 1.5)):
-            found = there.run(fill_gaps, disparity, is_consistent, weights, reach)
-            np.testing.assert_array_equal(found, expected)
-
     def test_a_pixel_is_hidden_where_the_other_view_sees_something_nearer(self, there: Calls) -> None:
         left = np.float32([[0, 1, 2, 2, 2.4, 1]])
         right = np.float32([[4, 3.5, 9, 1, 2.6, 0]])
@@ -379,14 +331,6 @@ class TestLight:
             (False, False): p1,
             (False, True): round(times * p1),
         }
-
-    def test_clear_images_are_refined_and_filled_by_rows_and_denoised_ones_by_what_is_around(self) -> None:
-        clear, denoised = (
-            adapt_to_fine(self.SETTINGS, SnrEstimate(2.0, 1.0, True, is_clear)).surfaces for is_clear in (True, False)
-        )
-
-        assert (clear.subpixel_reach > 0, clear.gap_reach) == (True, 0)
-        assert (denoised.subpixel_reach, denoised.gap_reach > 0) == (0, True)
 
     def test_a_penalty_stays_below_what_path_costs_can_hold(self) -> None:
         noisy = SnrEstimate(2.0, 1.0, True, False, has_correlated_noise=True)

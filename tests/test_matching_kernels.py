@@ -215,16 +215,6 @@ def test_path_costs_equal_the_definition_exactly(device: str, shape: tuple[int, 
     np.testing.assert_array_equal(total, reference_aggregate(volume, penalties, p1))
 
 
-def test_path_costs_are_added_to_those_that_are_given(matching: Calls) -> None:
-    random = np.random.default_rng(5)
-    volume, penalties = random.integers(0, 1025, (3, 4, 9)).astype(np.int16), np.full((3, 4), 90, np.int32)
-    begun = random.integers(0, 9999, volume.shape).astype(np.int32)
-
-    total = matching.aggregate(volume, penalties, 20, begun.copy())
-
-    np.testing.assert_array_equal(total, begun + reference_aggregate(volume, penalties, 20))
-
-
 def test_the_largest_costs_and_penalties_do_not_overflow(matching: Calls) -> None:
     random = np.random.default_rng(0)
     shape = sized(matching.device, (40, 3, 6), (12, 2, 4))

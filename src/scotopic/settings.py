@@ -311,12 +311,6 @@ class SurfaceSettings(Part):
     subpixel_reach: float = setting(
         2.0, "reach of the refinement between candidates; 0 leaves it out", 0, LARGEST_LENGTH
     )
-    gap_reach: float = setting(
-        16.0,
-        "reach, at full size, from which pixels that the views disagree on are filled; 0 fills by rows alone",
-        0,
-        LARGEST_LENGTH,
-    )
 
     @property
     def wide(self) -> PlaneSettings:
@@ -330,19 +324,6 @@ class SurfaceSettings(Part):
 
 
 @dataclass(frozen=True)
-class InnerMatchSettings(Part):
-    """A second match, inside the edges of the picture (:mod:`scotopic.stages.inner_match`)."""
-
-    inner_weight: float = setting(
-        0.5, "weight of its path costs beside those of the first match; 0 leaves it out", low=0, high=10
-    )
-    inner_share: float = setting(0.5, "weight of its margin in the geometric mean with that of both", low=0, high=1)
-    inner_contrast: float = setting(
-        0.12, "difference of neighbors, in standard deviations of the noise, at which a jump costs half there"
-    )
-
-
-@dataclass(frozen=True)
 class ScoreSettings(Part):
     """The score that the confidence is read from (:mod:`scotopic.stages.confidence`, which also has the calibration).
 
@@ -353,6 +334,12 @@ class ScoreSettings(Part):
     confidence_blur: float = setting(1.0, "blur of the margins", high=LARGEST_LENGTH)
     confidence_reach: float = setting(4.0, "reach of the geometric mean of the blurred margins", high=LARGEST_LENGTH)
     confidence_floor: float = setting(0.1, "what lifts the margins before their mean")
+    inner_share: float = setting(
+        0.5, "weight of the margin inside the edges of the picture; 0 leaves it out", low=0, high=1
+    )
+    inner_contrast: float = setting(
+        0.12, "difference of neighbors, in standard deviations of the noise, at which a jump costs half there"
+    )
     sparse_share: float = setting(
         0.025, "keep the surest pixels up to this share of the picture where fewer reach min_confidence", low=0, high=1
     )
@@ -413,7 +400,6 @@ class EvidenceMatchingSettings(Settings):
     colors: ColorSettings = field(default_factory=ColorSettings)
     fine: FineSettings = field(default_factory=FineSettings)
     volume: VolumeSettings = field(default_factory=VolumeSettings)
-    inner_match: InnerMatchSettings = field(default_factory=InnerMatchSettings)
     votes: VoteSettings = field(default_factory=VoteSettings)
     surfaces: SurfaceSettings = field(default_factory=SurfaceSettings)
     score: ScoreSettings = field(default_factory=ScoreSettings)

@@ -209,11 +209,10 @@ class Backend(Protocol[Array]):
 
     # Semi-global matching
 
-    def aggregate(self, costs: Array, penalties: Array, p1: int, begun: Array | None = None) -> Array:
+    def aggregate(self, costs: Array, penalties: Array, p1: int) -> Array:
         """Return the sum of path costs over eight directions, ``(rows, columns, D)`` int32.
 
-        ``costs`` is ``(rows, columns, D)`` int16, ``penalties`` holds ``P2`` at each place, int32. The sum is added to
-        ``begun``, such a sum of other costs, in its place.
+        ``costs`` is ``(rows, columns, D)`` int16, ``penalties`` holds ``P2`` at each place, int32.
         """
 
     def select(self, totals: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ worth.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic
 
@@ -18,7 +18,7 @@ from scotopic.result import Match
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings
 from scotopic.stages.census import build_fine_volume, choose_census_scale
 from scotopic.stages.channels import Pair, build_channels, detect_correlated_noise
-from scotopic.stages.color_costs import add_colors, build_color_volume, weigh_colors_in_the_dark
+from scotopic.stages.color_costs import add_color_volume, weigh_colors_in_the_dark
 from scotopic.stages.confidence import (
     UNSEEN,
     ConfidenceCalibration,
@@ -29,18 +29,11 @@ from scotopic.stages.confidence import (
     smooth_score,
     weigh_margin,
 )
-from scotopic.stages.consistency import fill_gaps, find_hidden, lr_difference, merge_views
+from scotopic.stages.consistency import fill_occlusions, find_hidden, lr_difference, merge_views
 from scotopic.stages.denoising import denoise_color_maps
 from scotopic.stages.equalization import compare_exposure, equalize_exposure
 from scotopic.stages.evidence_volume import build_volume, weigh_by_light
-from scotopic.stages.inner_match import (
-    ENOUGH_COLOR,
-    InnerCosts,
-    InnerMatch,
-    mix_margins,
-    prepare_inner_match,
-    solve_inside,
-)
+from scotopic.stages.inner_margin import ENOUGH_COLOR, measure_inner_margin, mix_margins
 from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.local_light import remove_local_light
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
@@ -109,19 +102,19 @@ def match_evidence(
         backend.normalize_volume(volume)
 
     with clock.stage(MATCHING[0]):
-        left, margin, inner_left = solve_view(backend, evidence, is_left=True)
+        left, margin = solve_pixels(backend, volume, small, evidence.penalties[0], is_left=True)
         margin = margin * evidence.margin_share
     with clock.stage(MATCHING[1]):
-        right, _, inner_right = solve_view(backend, evidence, is_left=False)
+        right, _ = solve_pixels(backend, volume, small, evidence.penalties[1], is_left=False)
 
     with clock.stage(SURFACES):
         if snr.has_detail and snr.has_clear_pixels and settings.votes.vote_count > 0:
             left = solve_with_votes(backend, evidence, left, right, margin)
             # The votes follow surfaces too, and along them the left view would be solved a third time for nothing.
             small = replace(small, surfaces=replace(small.surfaces, surface_passes=0))
-        has_inner_match = inner_left is not None and inner_right is not None
-        if inner_left is not None and inner_right is not None:
-            margin = mix_margins(backend, margin, inner_left, inner_right, small)
+        inner = evidence.inner_margin
+        if inner is not None:
+            margin = mix_margins(margin, inner, small.score)
         denoised = tuple(noise.restore(view) for view in evidence.views)
         lit = () if light is None else (light[0],)
         work = partial(follow_surfaces, backend, small, factor)
@@ -129,7 +122,7 @@ def match_evidence(
         del evidence, volume
 
     with clock.stage(CONFIDENCE):
-        calibration = choose_calibration(snr, has_inner_match=has_inner_match)
+        calibration = choose_calibration(snr, has_inner_margin=inner is not None)
         work = partial(read_confidence, backend, calibration, disparities, factor, shape)
         dense, right, difference, hidden, confidence = backend.replayed(
             (calibration, disparities, factor, shape), work, merged, right, difference, hidden, score
@@ -161,8 +154,7 @@ class Evidence(Generic[Array]):
     """A volume to be solved, and how: ``P2`` of each pixel of both views, the settings, and the working size.
 
     ``views`` are the images that it was drawn from, as clear as they got. Margins count ``margin_share`` times. Where
-    denoised colors say enough, there are the costs of a match inside the edges of both views too, each of which is
-    dropped once it is used.
+    denoised colors say enough, there is the margin that pixels have inside their own edges too.
     """
 
     volume: Array
@@ -171,7 +163,7 @@ class Evidence(Generic[Array]):
     settings: EvidenceMatchingSettings
     factor: int
     margin_share: float = 1.0
-    inner: list[InnerCosts[Array]] = field(default_factory=list)
+    inner_margin: Array | None = None
 
 
 def gather_evidence(
@@ -203,14 +195,14 @@ def gather_coarse(
     disparities, views = settings.matching.disparities, (pair.left_colors, pair.right_colors)
     # Before the volume is begun, which a GPU then works on without another wait for the host.
     compared = in_same_light(backend, views, pair.variance, settings, factor) if color_weight > 0 else None
-    volume, inner = build_volume(backend, build_channels(backend, pair, settings), disparities, report), []
+    inner = None
+    if compared and color_weight >= ENOUGH_COLOR:
+        inner = measure_inner_margin(backend, compared, pair.variance, settings)
+    volume = build_volume(backend, build_channels(backend, pair, settings), disparities, report)
     if compared:
-        colors = build_color_volume(backend, compared, pair.variance, disparities, settings.colors)
-        if color_weight >= ENOUGH_COLOR:
-            inner = prepare_inner_match(backend, colors, compared, pair.variance, settings)
-        add_colors(backend, volume, colors, color_weight)
+        add_color_volume(backend, volume, compared, pair.variance, disparities, settings.colors, color_weight)
     same = uniform_penalties(backend, pair.left, settings.matching.p2)
-    return Evidence(volume, views, (same, same), settings, factor, share_of_margins(settings, inner), inner)
+    return Evidence(volume, views, (same, same), settings, factor, inner_margin=inner)
 
 
 def gather_fine(
@@ -232,39 +224,17 @@ def gather_fine(
         pair = denoise_color_maps(backend, pair, denoising, settings.channels)
         views = pair.left_colors, pair.right_colors
     compared = in_same_light(backend, views, pair.variance, settings, factor, is_clear=snr.has_clear_pixels)
-    scale, inner = choose_census_scale(pair.variance, fine), []
+    scale, colors = choose_census_scale(pair.variance, fine), settings.colors
+    has_colors = not (snr.has_clear_pixels or snr.has_correlated_noise)
+    inner = measure_inner_margin(backend, compared, pair.variance, settings) if has_colors else None
     volume = build_fine_volume(backend, compared, scale, disparities, fine, report)
-    if not (snr.has_clear_pixels or snr.has_correlated_noise):
-        colors = build_color_volume(backend, compared, pair.variance, disparities, settings.colors)
-        inner = prepare_inner_match(backend, colors, compared, pair.variance, settings)
-        add_colors(backend, volume, colors, settings.colors.color_share)
+    if has_colors:
+        add_color_volume(backend, volume, compared, pair.variance, disparities, colors, colors.color_share)
     contrast = max(fine.edge_contrast, fine.edge_noise * pair.variance**0.5)
     p1, p2 = settings.matching.p1, settings.matching.p2
     penalties = tuple(edge_penalties(backend, view, p1, p2, contrast) for view in views)
-    share = share_of_margins(settings, inner)
-    if snr.leaves_correlated_noise:
-        share /= fine.correlated_p1  # a margin holds that much more of P1
+    share = 1 / fine.correlated_p1 if snr.leaves_correlated_noise else 1.0  # a margin holds that much more of P1
     return Evidence(volume, views, (penalties[0], penalties[1]), settings, factor, share, inner)
-
-
-def share_of_margins(settings: EvidenceMatchingSettings, inner: list[InnerCosts[Array]]) -> float:
-    """Return how much margins count: those of the sum of two matches hold that of the inner one too."""
-    return 1 / (1 + settings.inner_match.inner_weight) if inner else 1.0
-
-
-def solve_view(
-    backend: Backend[Array], evidence: Evidence[Array], *, is_left: bool
-) -> tuple[Array, Array, InnerMatch[Array] | None]:
-    """Return one view's disparity and margin; the left view comes first.
-
-    Where there is a match inside edges, its path costs are added to those of the volume, and it is returned too.
-    """
-    settings, penalties = evidence.settings, evidence.penalties[0 if is_left else 1]
-    begun = inside = None
-    if evidence.inner:
-        begun, inside = solve_inside(backend, evidence.inner.pop(0), settings)
-    disparity, margin = solve_pixels(backend, evidence.volume, settings, penalties, is_left=is_left, begun=begun)
-    return disparity, margin, inside
 
 
 def in_same_light(
@@ -334,7 +304,7 @@ def follow_surfaces(
         first, reach = settings.matching.min_disparity, settings.surfaces.subpixel_reach
         refined = refine_between(backend, volume, merged, first, reach)
         merged = backend.xp.where(is_consistent, refined, merged)
-    merged = fill_gaps(backend, merged, is_consistent, weights, settings.surfaces.gap_reach / factor)
+    merged = fill_occlusions(backend, merged, is_consistent)
     merged = fit_planes(backend, merged, weights * is_consistent, settings.surfaces.local)
     return [merged, difference, hidden, score]
 

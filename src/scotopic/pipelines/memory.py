@@ -67,11 +67,10 @@ def _evidence_bytes(settings: EvidenceMatchingSettings, shape: tuple[int, int, i
     features = 4 * coarse_pixels * kinds * (4 * channels + 5)
     building = features + max(4 * coarse_pixels * kinds * (channels + 3), 8 * coarse_cells)
     # A byte for each neighbor of a pixel in both views; later the volume is blurred, with a copy. Then there is one of
-    # colors beside it, and integer costs of these for both views.
-    comparing = max(2 * len(census_offsets()) * fine_pixels + 8 * cells, 12 * cells)
-    # Volume, integer costs and their sums, and those of the match inside edges that waits for its view; P2 of both
-    # views, and what is looked up around each pixel's minimum.
-    solving = 12 * cells + 64 * fine_pixels
+    # colors beside it, with a copy of a quarter.
+    comparing = max(2 * len(census_offsets()) * fine_pixels + 8 * cells, 9 * cells)
+    # Volume, integer costs and their sums; P2 of both views, and what is looked up around each pixel's minimum.
+    solving = 10 * cells + 64 * fine_pixels
     # Where occlusions are filled from: some columns and ranks of 8 bytes for each pixel, beside the maps.
     filling = 128 * fine_pixels
     count = settings.denoising.group_count

@@ -48,12 +48,21 @@ def build_color_volume(
     return volume
 
 
-def add_colors(backend: Backend[Array], volume: Array, colors: Array, weight: float) -> None:
-    """Add the costs of colors to a volume, in place; what was in it is divided by its spread first.
+def add_color_volume(
+    backend: Backend[Array],
+    volume: Array,
+    images: Sequence[Array],
+    noise_variance: float,
+    disparities: range,
+    settings: ColorSettings,
+    weight: float,
+) -> None:
+    """Add the costs of the colors of two images ``(H, W, C)`` to a volume, in place.
 
-    The costs of the colors are not kept: they are multiplied by the weight in their place.
+    Both are taken in units of their spread: what the volume held is divided by its own.
     """
     backend.normalize_volume(volume)
+    colors = build_color_volume(backend, images, noise_variance, disparities, settings)
     colors *= weight
     volume += colors
 

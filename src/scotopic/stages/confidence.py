@@ -8,7 +8,7 @@ speaks against all around it, so the score is a geometric mean, with the setting
     score     = exp(G(4) log(G(1) weight + 1/10))
 
 Where denoised colors show edges, ``margin`` is the geometric mean of this margin and of that which a pixel has inside
-its own edges (:mod:`~scotopic.stages.inner_match`).
+its own edges (:mod:`~scotopic.stages.inner_margin`).
 
 The probability of being within 1 px at its own pixel also depends on what lies around. Where the answer is rough, it is
 rough because the scene is cluttered, and then many pixels lie beside an edge whose disparity they may have taken, or
@@ -65,14 +65,14 @@ class ConfidenceCalibration(NamedTuple):
         return -self.score / (2 * self.square)
 
 
-#: In the dark and with fine evidence of denoised images, then both with a match inside edges, and with fine evidence of
-#: the images themselves. In too little light for the match inside edges the strongest evidence is where the relief
+#: In the dark and with fine evidence of denoised images, then both with the margin inside edges, and with fine evidence
+#: of the images themselves. In too little light for the margin inside edges the strongest evidence is where the relief
 #: is; counting it against single pixels gained nothing there.
 CALIBRATIONS = (
     ConfidenceCalibration(-4.88, 0.12, 0.196, 0.0, -1.155),
     ConfidenceCalibration(-4.071, 0.25, 0.134, -0.744, -0.881),
-    ConfidenceCalibration(-4.344, 0.256, 0.089, -0.284, -0.882),
-    ConfidenceCalibration(-2.905, 0.397, 0.085, -0.607, -0.54),
+    ConfidenceCalibration(-5.127, 0.285, 0.091, -0.322, -1.113),
+    ConfidenceCalibration(-3.952, 0.37, 0.124, -0.577, -0.933),
     ConfidenceCalibration(-1.307, -1.155, 0.471, -0.833, -0.371),
 )
 
@@ -83,11 +83,11 @@ DEVIATIONS = (
 )
 
 
-def choose_calibration(snr: SnrEstimate, *, has_inner_match: bool = False) -> ConfidenceCalibration:
-    """Return the calibration for these signal-to-noise ratios, and for a score with a match inside edges or not."""
+def choose_calibration(snr: SnrEstimate, *, has_inner_margin: bool = False) -> ConfidenceCalibration:
+    """Return the calibration for these signal-to-noise ratios, and for a score with the margin inside edges or not."""
     if snr.has_detail and snr.has_clear_pixels:
         return CALIBRATIONS[4]
-    return CALIBRATIONS[(1 if snr.has_detail else 0) + (2 if has_inner_match else 0)]
+    return CALIBRATIONS[(1 if snr.has_detail else 0) + (2 if has_inner_margin else 0)]
 
 
 def estimate_deviation(confidence: NDArray[np.float32]) -> NDArray[np.float32]:

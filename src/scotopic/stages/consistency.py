@@ -24,10 +24,6 @@ from scotopic.patch_grid import patches_over
 from scotopic.settings import JunctionSettings, PatchMatchingSettings
 from scotopic.subpixel import nearest_pixel
 
-ROOM = 2.0  #: px by which a hidden part may seem wider than it is
-FAR_WEIGHT = 0.02  #: of what is far away beside what is near, in means of the weight around a pixel
-_TINY = 1e-6
-
 
 class Reason(IntEnum):
     """Why a pixel has no disparity."""
@@ -111,41 +107,6 @@ def fill_occlusions(backend: Backend[Array], disparity: Array, is_consistent: Ar
     left, right = xp.where(before < 0, float("inf"), left), xp.where(after > last, float("inf"), right)
     is_kept = is_consistent | ((before < 0) & (after > last))
     return xp.where(is_kept, disparity, xp.minimum(left, right))
-
-
-def fill_gaps(backend: Backend[Array], disparity: Array, is_consistent: Array, weights: Array, reach: float) -> Array:
-    """Return the disparity with what the views disagree on filled, as an occlusion only where there is room for one.
-
-    A nearer thing hides no more of what is to its left than the jump of disparity at its edge, so only that close to it
-    does :func:`fill_occlusions` know the answer. Elsewhere the views disagree because one of them is wrong. There the
-    mean of two guesses is taken: that one, and the mean of the consistent disparities around, by their weights.
-
-    Parameters
-    ----------
-    disparity, is_consistent
-        Of the left view; what both views agree on.
-    weights
-        How sure each disparity is.
-    reach
-        Of the Gaussian in which the disparities around are averaged, in pixels; 0 takes all for occlusions. Three times
-        as far away they count where there are none nearer.
-    """
-    xp, last = backend.xp, disparity.shape[1] - 1
-    filled = fill_occlusions(backend, disparity, is_consistent)
-    if reach == 0:
-        return filled
-    before, after = backend.nearest_marked(is_consistent)
-    left, right = (xp.take_along_axis(disparity, xp.clip(each, min=0, max=last), axis=1) for each in (before, after))
-    distance = after - backend.arange(last + 1)
-    is_hidden = (before >= 0) & (after <= last) & (right > left) & (distance <= right - left + ROOM)
-    sure = weights * is_consistent
-    (near, near_total), (far, far_total) = (
-        (backend.blur(sure * disparity, length), backend.blur(sure, length)) for length in (reach, 3 * reach)
-    )
-    far_weight = FAR_WEIGHT * xp.mean(near_total) + _TINY
-    around = (near + far_weight * far / (far_total + _TINY)) / (near_total + far_weight)
-    is_wrong = ~is_consistent & ~is_hidden & (far_total > _TINY)
-    return xp.where(is_wrong, (filled + around) / 2, filled)
 
 
 def average_over_patches(

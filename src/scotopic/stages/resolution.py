@@ -177,10 +177,10 @@ def adapt_to_fine(settings: EvidenceMatchingSettings, snr: SnrEstimate) -> Evide
 
     Where noise is correlated between pixels, neighbors that agree say less, so a change of disparity costs more. The
     refinement between candidates is for the images themselves: in denoised ones it would follow the noise that is left.
-    On clear ones the views hardly disagree but where one of them does not see a part, which the row says best.
     """
     fine, surfaces, p1 = settings.fine, settings.surfaces, settings.matching.p1
-    surfaces = replace(surfaces, gap_reach=0.0) if snr.has_clear_pixels else replace(surfaces, subpixel_reach=0.0)
+    if not snr.has_clear_pixels:
+        surfaces = replace(surfaces, subpixel_reach=0.0)
     if snr.leaves_correlated_noise:
         p1 = min(round(p1 * fine.correlated_p1), LARGEST_PENALTY)
     return replace(

@@ -84,7 +84,6 @@ def solve_pixels(
     penalties: Array,
     *,
     is_left: bool,
-    begun: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return one view's disparity, with a fraction of a pixel, and its margin in units of the volume's spread.
 
@@ -96,21 +95,13 @@ def solve_pixels(
         With the disparity range at this size.
     penalties
         ``P2`` of each pixel of the view, int32.
-    begun
-        Sums of the path costs of another match of this view, to which these are added in place.
     """
-    steps, first = settings.volume.cost_steps, settings.matching.min_disparity
+    xp, steps, first = backend.xp, settings.volume.cost_steps, settings.matching.min_disparity
     costs = backend.quantize_costs(volume, 1 / steps, MAX_COST, None if is_left else first)
-    totals = backend.aggregate(costs, penalties, settings.matching.p1, begun)
+    totals = backend.aggregate(costs, penalties, settings.matching.p1)
     del costs
-    return read_totals(backend, totals, 1 / steps, first)
-
-
-def read_totals(backend: Backend[Array], totals: Array, step: float, first: int) -> tuple[Array, Array]:
-    """Return the disparity of the lowest sum at each pixel, and its margin; one step of the sums is ``step``."""
-    xp = backend.xp
     best, margin = backend.select(totals)
-    margin = xp.astype(xp.astype(margin, xp.float64) * step, xp.float32)
+    margin = xp.astype(xp.astype(margin, xp.float64) * (1 / steps), xp.float32)
     return backend.subpixel(totals, best, first), margin
 
 

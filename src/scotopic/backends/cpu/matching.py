@@ -54,11 +54,9 @@ class CpuMatching:
         tops, lefts = (range(0, count * stride, stride) for count in patches)
         return np.array([[values[i : i + size, j : j + size].max() for j in lefts] for i in tops])
 
-    def aggregate(
-        self, costs: np.ndarray, penalties: np.ndarray, p1: int, begun: np.ndarray | None = None
-    ) -> np.ndarray:
+    def aggregate(self, costs: np.ndarray, penalties: np.ndarray, p1: int) -> np.ndarray:
         rows, columns, _ = costs.shape
-        totals = np.zeros(costs.shape, np.int32) if begun is None else begun
+        totals = np.zeros(costs.shape, np.int32)
         for down, right in DIRECTIONS:
             paths = rows if down == 0 else (columns if right == 0 else rows + columns - 1)
             share_out(kernels.aggregate, paths, costs, penalties, p1, down, right, totals)

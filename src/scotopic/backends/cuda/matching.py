@@ -58,10 +58,10 @@ class CudaMatching:
         found = torch.nn.functional.max_pool2d(values[None, None], size, stride, ceil_mode=True)[0, 0]
         return found[: patches[0], : patches[1]]
 
-    def aggregate(self, costs: Tensor, penalties: Tensor, p1: int, begun: Tensor | None = None) -> Tensor:
+    def aggregate(self, costs: Tensor, penalties: Tensor, p1: int) -> Tensor:
         rows, columns, candidates = costs.shape
         paths = _all_paths(rows, columns, costs.device)
-        total = torch.zeros(costs.shape, dtype=torch.int32, device=costs.device) if begun is None else begun
+        total = torch.zeros(costs.shape, dtype=torch.int32, device=costs.device)
         block = max(triton.next_power_of_2(candidates), 32)
         kernels.follow_path[(len(paths),)](
             costs, penalties, paths, total, columns, candidates, p1, BLOCK=block, num_warps=max(1, block // 256)

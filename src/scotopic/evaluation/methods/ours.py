@@ -33,7 +33,7 @@ EVIDENCE_ABLATIONS: dict[str, dict[str, Any]] = {
     "one-patch-size": {"full_patch_noise": 0.0},
     "global-units": {"local_units": False},
     "no-colors": {"color_share": 0.0, "color_snr": 1e9},
-    "no-inner-match": {"inner_weight": 0.0},
+    "no-inner-margin": {"inner_share": 0.0},
     "no-planes": {"plane_rounds": 0},
     "no-groups": {"group_rounds": 0},
     "no-surfaces": {"surface_passes": 0},
