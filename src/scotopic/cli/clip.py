@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -67,8 +67,13 @@ class ClipOptions:
     notes: Mapping[str, Any] = field(default_factory=dict)  #: further entries of the report
 
 
-def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
-    """Match a clip and write its results; return its report."""
+def match_clip(
+    clip: Clip, options: ClipOptions, quiet: bool, check: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Match a clip and write its results; return its report.
+
+    `check` is called when all pairs are matched; if it raises, the results are not complete.
+    """
     calib = clip.calib or find_calibration(clip.left, clip.right, quiet)
     has_points = options.kinds.ply or options.scene_map
     needing = {"--ply": has_points, "--rectify": options.taken.rectify, "--unit": options.taken.unit is not None}
@@ -120,6 +125,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
             for match in matches:
                 results.add(match)
                 count_display(results.count, views.pairs.total, f"pairs, {results.rate:.3g} per second")
+            check()
     return results.report(None)
 
 
