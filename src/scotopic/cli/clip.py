@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from scotopic.api import warn_about_range
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console
 from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings
@@ -122,7 +123,9 @@ def match_clip(
             closing(matcher.run(views)) as matches,
         ):
             results.film = film
+            is_told = False
             for match in matches:
+                is_told = is_told or warn_about_range(match)
                 results.add(match)
                 count_display(results.count, views.pairs.total, f"pairs, {results.rate:.3g} per second")
             check()
