@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -349,6 +350,19 @@ def test_a_frame_of_something_else_is_left_out_and_the_page_says_so(visitor: Ses
 
     assert outcome.about["clip"]["left_out"] == [2]
     assert "1 of 3 frames do not show this scene" in html.resting(visitor)
+
+
+@pytest.mark.parametrize(("last", "is_told"), [(14, True), (48, False)])
+def test_a_search_range_that_ends_before_the_scene_of_a_clip_is_told_of(
+    visitor: Session, last: int, is_told: bool
+) -> None:
+    for side, shift in (("left", 0), ("right", -8)):  # so that all disparities are larger by 8 px
+        stack = np.roll(frames(side, 2), shift, axis=2)
+        visitor.clip.accept(side, View(f"{side}.npy", stack[0], tuple(stack[1:])))
+
+    outcome = work.run(visitor, replace(ASKED, max_disparity=last), Job(), LIMITS)
+
+    assert any("of the end of the search range" in each for each in outcome.warnings) == is_told
 
 
 def test_a_calibration_that_comes_later_needs_another_match(fused: Session) -> None:

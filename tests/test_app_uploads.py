@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import command_line
 import cv2
 import numpy as np
 import pytest
@@ -18,10 +19,10 @@ from app_visitors import LIMITS, upload
 
 import scotopic
 from scotopic.app import html, inputs, work
-from scotopic.app.inputs import OWN, ROOMS, Request
+from scotopic.app.inputs import OWN, ROOMS, SIDES, Request
 from scotopic.app.session import Job, Limits, Session, Sessions, View
 from scotopic.errors import InputError, SettingsError
-from scotopic.io import read_disparity
+from scotopic.io import read_disparity, read_image, write_png
 from scotopic.io.images import TURNED
 
 
@@ -203,6 +204,21 @@ def test_own_images_are_matched_as_recorded_with_the_depth_of_their_calibration(
     assert str(tmp_path) not in json.dumps(found.about)
     np.testing.assert_array_equal(found.match.left_image, inputs.to_uint8(scene.left).astype(np.float32) / 255)
     assert not visitor.folder.exists() or not any(visitor.folder.iterdir())
+
+
+def test_photons_are_counted_at_the_white_of_the_format_as_by_the_command(visitor: Session, tmp_path: Path) -> None:
+    scene = scotopic.render_scene(96, 64)
+    for side, view in (("left", scene.left), ("right", scene.right)):
+        write_png(tmp_path / f"{side}.png", np.rint(np.clip(view, 0, 1) * 4095).astype(np.uint16))  # of 65535
+        pixels = (tmp_path / f"{side}.png").read_bytes()
+        inputs.receive_view(visitor, side, upload(tmp_path, f"{side}.png", pixels), LIMITS)
+    command_line.succeed("simulate", *(tmp_path / f"{side}.png" for side in SIDES), "-o", tmp_path / "dark")
+
+    pair = inputs.prepare_pair(visitor, Request(OWN, photons=2), LIMITS)
+
+    for side, view in zip(SIDES, pair.frames[0], strict=True):
+        np.testing.assert_array_equal(view, read_image(tmp_path / "dark" / f"{side}.png"))
+    assert sum("Photons are counted at its white" in each for each in pair.warnings) == 1
 
 
 def drop_views(visitor: Session, folder: Path) -> None:

@@ -49,6 +49,19 @@ def test_it_writes_what_match_writes_and_frames_and_poses(answered: tuple[Path, 
 
 
 @pytest.mark.parametrize("command", ["burst", "video"])
+def test_a_search_range_that_ends_before_the_scene_is_told_of_once(source: Path, tmp_path: Path, command: str) -> None:
+    views = source / "left", source / "right"
+
+    short, long = (
+        command_line.succeed(command, *views, "-o", tmp_path / str(last), *OPTIONS, "--max-disparity", last)
+        for last in (12, 64)
+    )
+
+    assert short.stderr.count("of the end of the search range, 12") == 1
+    assert "of the end of the search range" not in long.stderr
+
+
+@pytest.mark.parametrize("command", ["burst", "video"])
 def test_results_never_come_among_the_frames(source: Path, command: str) -> None:
     views = source / "left", source / "right"
     before = sorted(path.name for path in source.rglob("*"))

@@ -67,7 +67,7 @@ def test_tables_can_be_read_in_a_terminal(page: Path) -> None:
 
 
 def prepare() -> dict[str, Any]:
-    """Write the files that the pages mention to the current folder; return the names that they use."""
+    """Write the files that the pages mention to the current folder; return the names of what a reader has."""
     scene = room(WIDTH, HEIGHT)
     pair = scotopic.simulate_pair(scene.left, scene.right, photons=8, read_noise=2)
     for name, view in zip(("left", "right"), pair, strict=True):
@@ -86,7 +86,7 @@ def prepare() -> dict[str, Any]:
         name: np.rint(255 * camera_noise.simulate(np.full((2, 64, 64), level), seed)).astype(np.uint8)
         for seed, (name, level) in enumerate(levels.items())
     }
-    return {"scotopic": scotopic, "width": WIDTH, "height": HEIGHT, "pairs": [pair], **stacks}
+    return {"width": WIDTH, "height": HEIGHT, "pairs": [pair], **stacks}
 
 
 @pytest.mark.usefixtures("quick_presets")

@@ -17,7 +17,7 @@ from pictures import draw_blocks
 
 import scotopic
 from scotopic.backends.device import is_on_gpu, to_numpy
-from scotopic.errors import DeviceError, InputError, SettingsError
+from scotopic.errors import DeviceError, InputError, PairWarning, SettingsError
 from scotopic.result import ARRAYS, Match, Reason
 
 Image = NDArray[Any]
@@ -150,6 +150,34 @@ def test_the_maps_of_a_result_do_not_share_memory() -> None:
         maps = {name: getattr(match, name) for name in ARRAYS}
         shared = [names for names in combinations(maps, 2) if np.shares_memory(maps[names[0]], maps[names[1]])]
         assert not shared
+
+
+BEYOND = r"% of the disparities are within 3 px of the end of the search range, 12"
+
+
+@pytest.mark.parametrize("fuse", [None, 2])
+def test_a_search_range_that_ends_before_the_scenes_is_doubted_once(fuse: int | None) -> None:
+    pictures = [draw_blocks(48, 90, 3, seed=seed, noise=0.1, side=12) for seed in (1, 2, 3)]
+    pairs = [(picture[:, :-10], picture[:, 10:]) for picture in pictures]  # 10 px
+    near, far = ({**FEW, "max_disparity": last} for last in (12, 40))
+
+    with pytest.warns(PairWarning, match=BEYOND) as told:
+        list(scotopic.Matcher("fast", fuse=fuse, device="cpu", **near).run(pairs))
+    assert [each.filename for each in told if re.search(BEYOND, str(each.message))] == [__file__]
+    # A warning would be an error here.
+    list(scotopic.Matcher("fast", fuse=fuse, device="cpu", **far).run(pairs))
+    list(scotopic.Matcher("fast", fuse=fuse, device="cpu", check=False, **near).run(pairs))
+
+
+def test_a_search_range_that_ends_before_the_scene_of_a_burst_is_doubted_once() -> None:
+    picture = draw_blocks(48, 90, 3, seed=1, side=12)
+    noise = np.random.default_rng(1).normal(0, 0.05, (2, 2, 48, 80, 3)).astype(np.float32)
+    lefts, rights = picture[:, :-10] + noise[0], picture[:, 10:] + noise[1]
+
+    with pytest.warns(PairWarning, match=BEYOND) as told:
+        scotopic.match_burst(list(lefts), list(rights), "fast", "cpu", **{**FEW, "max_disparity": 12})
+
+    assert [each.filename for each in told if re.search(BEYOND, str(each.message))] == [__file__]
 
 
 def test_the_settings_are_those_of_the_preset_with_the_overrides_for_this_width() -> None:

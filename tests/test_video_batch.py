@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import command_line
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import Result
 from video_runs import OPTIONS, report_of, write_source
 
+from scotopic.cli import batch
 from scotopic.cli.batch import read_clips
 from scotopic.errors import InputError
 from scotopic.evaluation.cluster import NO_DASHBOARD
@@ -107,6 +109,55 @@ def test_changed_frames_are_noticed_by_their_content(source: Path, tmp_path: Pat
 
     assert "done already" not in result.stderr
     assert result.exit_code == 0
+
+
+def replace_while(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, change: Callable[[], object]) -> None:
+    """Make a change once, before the function of this name is called for the first time."""
+    function = getattr(owner, name)
+    waiting = [change]
+
+    def called(*args: object, **keywords: object) -> object:
+        while waiting:
+            waiting.pop()()
+        return function(*args, **keywords)
+
+    monkeypatch.setattr(owner, name, called)
+
+
+def test_results_are_kept_under_the_name_of_the_files_that_they_were_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = write_source(tmp_path)
+    clips = write_list(tmp_path, views, "a", "b")
+    frame = tmp_path / "left" / "f8.png"
+    before, after = frame.read_bytes(), (tmp_path / "left" / "f9.png").read_bytes()
+    # The file of both clips is replaced when the first one has been taken down, and put back for the next run.
+    replace_while(monkeypatch, batch, "match_clip", lambda: frame.write_bytes(after))
+
+    first = run(clips)
+    frame.write_bytes(before)
+    again = run(clips)
+
+    assert first.exit_code == 1
+    assert "a: The inputs changed while they were read" in first.stderr
+    assert "b: " not in first.stderr  # made of the new file, and called so
+    assert "done already" not in again.stderr
+    assert "--overwrite" in again.stderr  # the results of b are of another file
+    assert report_of(tmp_path / "a")["complete"]
+
+
+def test_clips_that_another_batch_has_done_meanwhile_are_done(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clips = write_list(tmp_path, source, "a", "b")
+    only_b = tmp_path / "b.csv"
+    only_b.write_text(clips.read_text().replace(",a\n", ",c\n"))
+    replace_while(monkeypatch, batch, "match_clip", lambda: run(only_b))
+
+    result = run(clips, "--json")
+
+    assert result.exit_code == 0, result.stderr
+    assert [each["reused"] for each in json.loads(result.stdout)["clips"]] == [False, True]
 
 
 def test_a_cluster_does_the_same(source: Path, tmp_path: Path) -> None:

@@ -160,6 +160,14 @@ def warn_about_pair(images: Sequence[Any], settings: Settings, device: str, chec
         warnings.warn(each, PairWarning, stacklevel=4)  # where match was called
 
 
+def warn_about_range(result: Match, stacklevel: int = 4) -> bool:
+    """Warn, where :func:`match` was called, if the search range seems too short; return whether there was a warning."""
+    if (doubt := result.doubt_range()) is None:
+        return False
+    warnings.warn(doubt, PairWarning, stacklevel=stacklevel)
+    return True
+
+
 def _match_one(
     pair: Pair,
     settings: Settings,
@@ -200,8 +208,8 @@ def _match_one(
     if is_on_gpu(pair[0]):
         return result.to_device(device)
     result = result.to_numpy()
-    if check is not False and (doubt := result.doubt_range()) is not None:
-        warnings.warn(doubt, PairWarning, stacklevel=3)
+    if check is not False:
+        warn_about_range(result)
     return result
 
 

@@ -219,7 +219,8 @@ def warn_of_little_light(*images: Any) -> str | None:
         return None
     return (
         f"The images use {100 * used:.2g} % of the range of their format. Photons are counted at its white, so the "
-        "brightest of their pixels get no more than that share of them. Divide the images by their own white."
+        "brightest of their pixels get no more than that share of them. Divide the images by their own white, or ask "
+        "for more photons."
     )
 
 

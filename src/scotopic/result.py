@@ -203,9 +203,9 @@ class Match:
         first, last = matching.min_disparity, matching.disparities.stop
         end = min(_END, (last - first) / 4)
         is_telling = end >= _SHORTEST_END and end < last < width  # disparities about 0 are those of what is far
-        if is_on_gpu(self.reason) or not is_telling or not self.mask.any():
+        if is_on_gpu(self.reason) or not is_telling:
             return None
-        share = float((self.disparity[self.mask] >= last - end).mean())
+        share = int((self.disparity >= last - end).sum()) / max(int(self.mask.sum()), 1)
         if share < _PILED:
             return None
         return (

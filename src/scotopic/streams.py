@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from scotopic.api import Pair, find_pair_levels, warn_about_pair
+from scotopic.api import Pair, find_pair_levels, warn_about_pair, warn_about_range
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
@@ -109,7 +109,9 @@ def match_burst(
     """
     how: dict[str, Any] = {"reference": reference, "calibration": calibration, "normalize": normalize}
     answers = refine_burst(left, right, preset, device, **how, progress=progress, **overrides)
-    return deque(answers, maxlen=1).pop()  # only the last is kept
+    result = deque(answers, maxlen=1).pop()  # only the last is kept
+    warn_about_range(result, stacklevel=3)
+    return result
 
 
 def refine_burst(
@@ -239,13 +241,19 @@ class Matcher:
         Exception
             Whatever ``pairs`` raises, after the pairs before it.
         """
-        if self.fuse is not None:
-            yield from self._run_fused(pairs_in_layout(pairs, layout))
-            return
+        pairs = pairs_in_layout(pairs, layout)
+        is_told = self._check is False
+        with closing(self._run_single(pairs) if self.fuse is None else self._run_fused(pairs)) as matches:
+            for result in matches:
+                is_told = is_told or warn_about_range(result, stacklevel=3)
+                yield result
+
+    def _run_single(self, pairs: Iterable[Any]) -> Generator[Match, None, None]:
+        """Yield the match of each pair by itself; on a GPU the next one has begun by then."""
         waiting: list[Any] = []
         is_first = True
         failure: Exception | None = None
-        with closing(self._prepared(pairs_in_layout(pairs, layout))) as prepared:
+        with closing(self._prepared(pairs)) as prepared:
             while True:
                 try:
                     pair = next(prepared, None)

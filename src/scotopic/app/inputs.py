@@ -26,7 +26,7 @@ from scotopic.io.images import ONE_PAGE, TURNED, count_pages
 from scotopic.io.input_file import plain_file_size, read_input_file
 from scotopic.io.stacks import read_stack
 from scotopic.io.video import VideoFile
-from scotopic.levels import find_levels
+from scotopic.levels import find_levels, warn_of_little_light
 from scotopic.progress import Progress, silent
 from scotopic.sensor import simulate_pair, to_uint8
 
@@ -279,15 +279,14 @@ def prepare_pair(session: Session, request: Request, limits: Limits, progress: P
     pair = _room_pair(request, progress) if uploads is None else _own_pair(session, uploads, request)
     if request.photons is None:
         return _normalize(replace(pair, about={**pair.about, "noise": "as recorded"}))
-    pair = _normalize(pair)
-    noisy = [
-        simulate_pair(as_image(left, "left"), as_image(right, "right"), request.photons, request.read_noise, seed=seed)
-        for seed, (left, right) in enumerate(pair.frames)
-    ]
+    clean = [(as_image(left, "left"), as_image(right, "right")) for left, right in pair.frames]
+    doubt = warn_of_little_light(*clean[0])
+    noisy = [simulate_pair(*views, request.photons, request.read_noise, seed=seed) for seed, views in enumerate(clean)]
     noise = {"simulated": True, "photons": request.photons, "read_noise": request.read_noise, "seed": 0}
     # In 8 bits, as the paper's files and those of scotopic simulate are.
     frames = tuple((to_uint8(left), to_uint8(right)) for left, right in noisy)
-    return replace(pair, frames=frames, about={**pair.about, "noise": noise})
+    told = (*pair.warnings, *filter(None, [doubt]))
+    return _normalize(replace(pair, frames=frames, about={**pair.about, "noise": noise}, warnings=told))
 
 
 def uploads_of(session: Session, source: str) -> Uploads | None:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from scotopic.io.input_file import read_input_text, read_json, reading
 
 _MISSING = "missing"  # which no digest contains
 _COLUMNS, _MORE_COLUMNS = ("left", "right", "out"), ("calib",)
+
+
+Job = dict[str, Any]  #: what the results of a clip depend on
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,12 @@ def run_batch(clips: Sequence[Clip], options: ClipOptions, scheduler: str | None
 
     with open_cluster(scheduler, 0) as client:
         resolved = [clip.resolved() for clip in clips]  # workers have another current folder
-        jobs = [(clip, replace(options, notes={"batch": describe_job(clip, options)})) for clip in resolved]
-        found = {clip.out: Outcome(clip, report, is_reused=True) for clip, how in jobs if (report := _done(clip, how))}
+        found = {
+            clip.out: Outcome(clip, report, is_reused=True) for clip in resolved if (report := _done(clip, options))
+        }
         if found and not quiet:
             typer.echo(f"{len(found)} of {len(clips)} clips are done already, by the same inputs and options", err=True)
-        waiting = [job for job in jobs if job[0].out not in found]
+        waiting = [(clip, options) for clip in resolved if clip.out not in found]
         try:
             for outcome in _run_on_cluster(client, waiting, quiet) if client else _run_here(waiting, quiet):
                 found[outcome.clip.out] = outcome
@@ -126,23 +131,36 @@ def print_batch(outcomes: Sequence[Outcome], context: typer.Context, quiet: bool
 
 
 def match_job(clip: Clip, options: ClipOptions, quiet: bool = True) -> Outcome:
-    """Match a clip of a batch, here or on a worker; what goes wrong is in the outcome."""
+    """Match a clip of a batch, here or on a worker; what goes wrong is in the outcome.
+
+    What it is made of is taken down now: while it waited its files may have changed, or another batch has done it.
+    """
     try:
-        may_replace = options.overwrite or _is_interrupted(clip, options)
-        return Outcome(clip, match_clip(clip, replace(options, overwrite=may_replace), quiet))
+        job = describe_job(clip, options)
+        if report := _done(clip, options, job):
+            return Outcome(clip, report, is_reused=True)
+        may_replace = options.overwrite or _is_interrupted(clip, options, job)
+        how = replace(options, notes={"batch": job}, overwrite=may_replace)
+        return Outcome(clip, match_clip(clip, how, quiet, partial(_check_unchanged, clip, options, job)))
     except ScotopicError as error:
         return Outcome(clip, error=str(error))
     except Exception as error:  # such as a full memory; the other clips may be smaller
         return Outcome(clip, error=f"{type(error).__name__}: {error!s:.300}")
 
 
-def describe_job(clip: Clip, options: ClipOptions) -> dict[str, Any]:
+def _check_unchanged(clip: Clip, options: ClipOptions, job: Job) -> None:
+    """Raise :class:`InputError` if a clip has other inputs than the job, under whose name its results would be kept."""
+    if describe_job(clip, options) != job:
+        raise InputError("The inputs changed while they were read. Give the same command again when they are complete.")
+
+
+def describe_job(clip: Clip, options: ClipOptions) -> Job:
     """Return what the results of a clip depend on, for its report."""
     how = {name: getattr(options, name) for name in ("fuse", "scene_map", "fps", "device")}
     parts = {"taken": asdict(options.taken), "files": asdict(options.kinds), "settings": options.settings.as_dict()}
     inputs = {"left": [clip.left], "right": [clip.right], "calib": clip.calib}
     digests = {name: [_digest(path) for path in paths] for name, paths in inputs.items()}
-    described: dict[str, Any] = json.loads(json.dumps({"scotopic": __version__, "inputs": digests, **parts, **how}))
+    described: Job = json.loads(json.dumps({"scotopic": __version__, "inputs": digests, **parts, **how}))
     return described
 
 
@@ -162,16 +180,17 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(names.encode()).hexdigest()
 
 
-def _done(clip: Clip, options: ClipOptions) -> dict[str, Any] | None:
+def _done(clip: Clip, options: ClipOptions, job: Job | None = None) -> dict[str, Any] | None:
     """Return the report of a clip that is done; ``None`` if it has to be matched, or its inputs are missing."""
+    job = job or describe_job(clip, options)
     report = _read_report(clip)
-    if not _is_of_job(report, options) or _lacks_files(clip, options, report):
+    if not _is_of_job(report, job) or _lacks_files(clip, options, report):
         return None
-    return report if _MISSING not in json.dumps(options.notes["batch"]["inputs"]) else None
+    return report if _MISSING not in json.dumps(job["inputs"]) else None
 
 
-def _is_of_job(report: dict[str, Any], options: ClipOptions) -> bool:
-    return report.get("batch") == options.notes["batch"] and report.get("complete") is True
+def _is_of_job(report: dict[str, Any], job: Job) -> bool:
+    return report.get("batch") == job and report.get("complete") is True
 
 
 def _lacks_files(clip: Clip, options: ClipOptions, report: dict[str, Any]) -> bool:
@@ -183,12 +202,12 @@ def _lacks_files(clip: Clip, options: ClipOptions, report: dict[str, Any]) -> bo
         return True
 
 
-def _is_interrupted(clip: Clip, options: ClipOptions) -> bool:
+def _is_interrupted(clip: Clip, options: ClipOptions, job: Job) -> bool:
     """Whether all that is in the folder of a clip is what a run has left that was stopped or killed, or a part."""
     report = _read_report(clip)
     if not report:
         return not any((clip.out / name).exists() for name in VIDEO_FILES)
-    return report.get("complete") is False or (_is_of_job(report, options) and _lacks_files(clip, options, report))
+    return report.get("complete") is False or (_is_of_job(report, job) and _lacks_files(clip, options, report))
 
 
 def _read_report(clip: Clip) -> dict[str, Any]:
@@ -199,17 +218,14 @@ def _read_report(clip: Clip) -> dict[str, Any]:
     return report if isinstance(report, dict) else {}
 
 
-_Job = tuple[Clip, ClipOptions]
-
-
-def _run_here(jobs: Sequence[_Job], quiet: bool) -> Iterator[Outcome]:
+def _run_here(jobs: Sequence[tuple[Clip, ClipOptions]], quiet: bool) -> Iterator[Outcome]:
     for number, (clip, options) in enumerate(jobs, start=1):
         if not quiet:
             typer.echo(f"clip {number} of {len(jobs)}: {clip.out}", err=True)
         yield match_job(clip, options, quiet)
 
 
-def _run_on_cluster(client: Any, jobs: Sequence[_Job], quiet: bool) -> Iterator[Outcome]:
+def _run_on_cluster(client: Any, jobs: Sequence[tuple[Clip, ClipOptions]], quiet: bool) -> Iterator[Outcome]:
     from scotopic.evaluation.cluster import run_on_cluster
 
     with CountDisplay(quiet) as display:

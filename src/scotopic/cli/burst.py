@@ -6,6 +6,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from scotopic.api import warn_about_range
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options, stream
 from scotopic.cli.calibrated import check_options, find_calibration, print_warnings
@@ -142,6 +143,7 @@ def burst(
             points = (stage / POINTS_FILE, folder / POINTS_FILE) if ply else (None, None)
             text = save_depth(stage, result, views.cameras, *points)
             console.write_json(stage / "report.json", report)
+    warn_about_range(result)
     text = [
         f"{len(used)} of {total} frames in one answer for frame {wanted}",
         describe_match(result),

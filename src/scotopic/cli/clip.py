@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from scotopic.api import warn_about_range
 from scotopic.backends.device import resolve_device
 from scotopic.cli import console
 from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings
@@ -67,8 +68,13 @@ class ClipOptions:
     notes: Mapping[str, Any] = field(default_factory=dict)  #: further entries of the report
 
 
-def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
-    """Match a clip and write its results; return its report."""
+def match_clip(
+    clip: Clip, options: ClipOptions, quiet: bool, check: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Match a clip and write its results; return its report.
+
+    `check` is called when all pairs are matched; if it raises, the results are not complete.
+    """
     calib = clip.calib or find_calibration(clip.left, clip.right, quiet)
     has_points = options.kinds.ply or options.scene_map
     needing = {"--ply": has_points, "--rectify": options.taken.rectify, "--unit": options.taken.unit is not None}
@@ -117,9 +123,12 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
             closing(matcher.run(views)) as matches,
         ):
             results.film = film
+            is_told = False
             for match in matches:
+                is_told = is_told or warn_about_range(match)
                 results.add(match)
                 count_display(results.count, views.pairs.total, f"pairs, {results.rate:.3g} per second")
+            check()
     return results.report(None)
 
 

@@ -1,7 +1,6 @@
 """``scotopic match``: disparity, and with a calibration depth and points in space."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scotopic.api import match as match_pair
+from scotopic.api import warn_about_range
 from scotopic.cli import options
 from scotopic.cli.calibrated import Cameras, check_options, print_warnings, read_cameras
 from scotopic.cli.console import (
@@ -22,7 +22,7 @@ from scotopic.cli.console import (
     write_json,
 )
 from scotopic.depth import check_rectified
-from scotopic.errors import InputError, PairWarning, SettingsError
+from scotopic.errors import InputError, SettingsError
 from scotopic.inputs import check_pair
 from scotopic.io import (
     atomic_path,
@@ -163,8 +163,7 @@ def match(
                     points_at = aside or (stage / points_path.name if points_path else None)
                     text = save_depth(stage, result, cameras, points_at, points_path)
                     write_json(stage / "report.json", report)
-    if (doubt := result.doubt_range()) is not None:
-        warnings.warn(doubt, PairWarning, stacklevel=2)
+    warn_about_range(result)
     written = {"folder": str(folder), "files": files, "ply": None if points_path is None else str(points_path)}
     text = [describe_match(result), *text, f"results in {folder}, see {folder / 'preview.png'}"]
     print_result({**report, **written}, text, quiet, as_json)
