@@ -351,6 +351,18 @@ def test_a_frame_of_something_else_is_left_out_and_the_page_says_so(visitor: Ses
     assert "1 of 3 frames do not show this scene" in html.resting(visitor)
 
 
+def test_a_search_range_that_ends_before_the_room_of_a_clip_is_told_of(visitor: Session) -> None:
+    scene = scotopic.render_scene(320, 208, seed=1)  # up to 31 px
+    noisy = [scotopic.simulate_pair(scene.left, scene.right, 20, 2, seed=seed) for seed in range(2)]
+    for side, views in zip(("left", "right"), zip(*noisy, strict=True), strict=True):
+        first, second = map(to_uint8, views)
+        visitor.clip.accept(side, View(f"{side}.npy", first, (second,)))
+
+    outcome = work.run(visitor, Request(OWN_CLIP, photons=None, preset="fast", max_disparity=12), Job(), LIMITS)
+
+    assert any("of the end of the search range" in each for each in outcome.warnings)
+
+
 def test_a_calibration_that_comes_later_needs_another_match(fused: Session) -> None:
     for side, view in zip(inputs.SIDES, fuse()[0][-1].views, strict=True):
         fused.clip.accept(side, view)

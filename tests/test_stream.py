@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +18,7 @@ from pictures import draw_blocks
 
 import scotopic
 from scotopic.backends.device import is_on_gpu, to_numpy
-from scotopic.errors import DeviceError, InputError, SettingsError
+from scotopic.errors import DeviceError, InputError, PairWarning, SettingsError
 from scotopic.result import ARRAYS, Match, Reason
 
 Image = NDArray[Any]
@@ -57,6 +58,27 @@ def matched(pair: Pair, device: str) -> Match:
 
 
 _MATCHED: dict[tuple[Any, ...], Match] = {}
+
+
+@pytest.mark.parametrize("fuse", [None, 2])
+def test_a_search_range_that_ends_before_the_scene_is_doubted_once(fuse: int | None) -> None:
+    scene = scotopic.render_scene(320, 208, seed=1)  # up to 31 px
+    pairs = [scotopic.simulate_pair(scene.left, scene.right, 20, 2, seed=seed) for seed in range(2)]
+
+    with pytest.warns(PairWarning, match="within 3 px of the end of the search range, 12") as told:
+        deque(scotopic.Matcher("fast", device="cpu", max_disparity=12, fuse=fuse).run(pairs))
+    assert len(told) == 1
+    deque(scotopic.Matcher("fast", device="cpu", max_disparity=40, fuse=fuse).run(pairs))  # would be an error here
+    deque(scotopic.Matcher("fast", device="cpu", max_disparity=12, fuse=fuse, check=False).run(pairs))
+
+
+def test_a_burst_that_needs_a_longer_search_range_is_doubted() -> None:
+    scene = scotopic.render_scene(320, 208, seed=1)
+    pairs = [scotopic.simulate_pair(scene.left, scene.right, 20, 2, seed=seed) for seed in range(2)]
+
+    with pytest.warns(PairWarning, match="within 3 px of the end of the search range, 12") as told:
+        scotopic.match_burst(*zip(*pairs, strict=True), "fast", "cpu", max_disparity=12)
+    assert len(told) == 1
 
 
 def assert_same(found: Match, expected: Match) -> None:

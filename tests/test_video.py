@@ -34,6 +34,7 @@ import scotopic
 from scotopic.io import read_disparity, read_image, read_npz, read_pfm, write_png
 from scotopic.preview import draw_side_by_side
 from scotopic.result import Match, Reason
+from scotopic.sensor import to_uint8
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +225,31 @@ def test_progress_goes_to_stderr_and_the_answer_to_stdout(source: Path, tmp_path
     assert "2 pairs" in loud.stdout
     assert silent.output == ""
     assert json.loads(answer.stdout) == {**report_of(tmp_path / "json"), "folder": str(tmp_path / "json")}
+
+
+def test_what_a_killed_run_has_left_of_its_video_is_removed(source: Path, tmp_path: Path) -> None:
+    others = {".hidden.mp4", ".0123456789abcdef.tmp.npz", "0123456789abcdef.tmp.mp4"}
+    for name in (".0123456789abcdef.tmp.mp4", *others):
+        (tmp_path / name).write_bytes(b"")
+
+    succeed(source / "left", source / "right", "-o", tmp_path, "--count", 1, "--maps", "none")
+
+    assert listing(tmp_path) == {"video.mp4", "report.json", *others}
+
+
+@pytest.mark.parametrize("command", ["video --maps none", "video --maps none --fuse 2", "burst"])
+def test_a_search_range_that_is_too_short_is_told_of_once(command: str, tmp_path: Path) -> None:
+    scene = scotopic.render_scene(320, 208, seed=1)  # up to 31 px
+    for number in range(3):
+        noisy = scotopic.simulate_pair(scene.left, scene.right, 20, 2, seed=number)
+        for view, picture in zip(("left", "right"), noisy, strict=True):
+            (tmp_path / view).mkdir(exist_ok=True)
+            write_png(tmp_path / view / f"{number}.png", to_uint8(picture))
+    frames, out = (tmp_path / "left", tmp_path / "right"), tmp_path / "out"
+
+    result = command_line.succeed(*command.split(), *frames, "-o", out, "--preset", "fast", "--max-disparity", 12)
+
+    assert result.stderr.count("px of the end of the search range, 12") == 1
 
 
 def test_two_rates_are_warned_of(copied: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from scotopic.api import Pair, find_pair_levels, warn_about_pair
 from scotopic.backends import cpu_backend, cuda_backend
 from scotopic.backends.device import interpreted, is_on_gpu, resolve_device, to_numpy
 from scotopic.depth import Calibration
-from scotopic.errors import InputError, SettingsError, lists_parameters
+from scotopic.errors import InputError, PairWarning, SettingsError, lists_parameters
 from scotopic.fusion.burst import Burst, leave_out_repeats
 from scotopic.fusion.geometry import StereoCamera
 from scotopic.fusion.stream import (
@@ -109,7 +110,10 @@ def match_burst(
     """
     how: dict[str, Any] = {"reference": reference, "calibration": calibration, "normalize": normalize}
     answers = refine_burst(left, right, preset, device, **how, progress=progress, **overrides)
-    return deque(answers, maxlen=1).pop()  # only the last is kept
+    result = deque(answers, maxlen=1).pop()  # only the last is kept
+    if (doubt := result.doubt_range()) is not None:
+        warnings.warn(doubt, PairWarning, stacklevel=2)
+    return result
 
 
 def refine_burst(
@@ -239,13 +243,21 @@ class Matcher:
         Exception
             Whatever ``pairs`` raises, after the pairs before it.
         """
-        if self.fuse is not None:
-            yield from self._run_fused(pairs_in_layout(pairs, layout))
-            return
+        is_new = self._stream is None
+        run = self._run_apart if self.fuse is None else self._run_fused
+        with closing(run(pairs_in_layout(pairs, layout))) as matches:
+            for result in matches:
+                if is_new and self._check is not False and (doubt := result.doubt_range()) is not None:
+                    warnings.warn(doubt, PairWarning, stacklevel=2)
+                is_new = False
+                yield result
+
+    def _run_apart(self, pairs: Iterable[Any]) -> Generator[Match, None, None]:
+        """Yield the match of each pair by itself."""
         waiting: list[Any] = []
         is_first = True
         failure: Exception | None = None
-        with closing(self._prepared(pairs_in_layout(pairs, layout))) as prepared:
+        with closing(self._prepared(pairs)) as prepared:
             while True:
                 try:
                     pair = next(prepared, None)

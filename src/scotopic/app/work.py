@@ -121,7 +121,7 @@ def _fuse(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Itera
         assert found.burst_poses is not None
         left_out = [int(frame) for frame in np.flatnonzero(np.isnan(found.burst_poses[: fused.frames, 0, 0]))]
         why = f"{len(left_out)} of {fused.frames} frames do not show this scene, or repeat others; left out."
-        told = (why,) if left_out else ()
+        told = (why if left_out else None, found.doubt_range())
         clip = {
             "frames": total,
             "fused": fused.frames,
@@ -132,7 +132,7 @@ def _fuse(pair: Pair, settings: Settings, job: Job, progress: Progress) -> Itera
         }
         yield Outcome(
             replace(found, timings=timings), pair.truth, pair.calibration, {**pair.about, "clip": clip},
-            (*pair.warnings, *told), pair.views, pair.is_rectified, fused,
+            (*pair.warnings, *filter(None, told)), pair.views, pair.is_rectified, fused,
         )  # fmt: skip
         job.round = number + 1
 

@@ -1,5 +1,6 @@
 """``scotopic burst``: all frames of two streams as one answer for one of them."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from scotopic.backends.device import resolve_device
 from scotopic.cli import console, options, stream
 from scotopic.cli.calibrated import check_options, find_calibration, print_warnings
 from scotopic.cli.match import DEPTH_FILES, POINTS_FILE, describe_match, save_depth
-from scotopic.errors import InputError
+from scotopic.errors import InputError, PairWarning
 from scotopic.fusion.stream import MOST
 from scotopic.io import replaced_files, write_pfm
 from scotopic.io.frames import Frame
@@ -142,6 +143,8 @@ def burst(
             points = (stage / POINTS_FILE, folder / POINTS_FILE) if ply else (None, None)
             text = save_depth(stage, result, views.cameras, *points)
             console.write_json(stage / "report.json", report)
+    if (doubt := result.doubt_range()) is not None:
+        warnings.warn(doubt, PairWarning, stacklevel=2)
     text = [
         f"{len(used)} of {total} frames in one answer for frame {wanted}",
         describe_match(result),

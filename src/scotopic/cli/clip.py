@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,8 +18,9 @@ from scotopic.cli import console
 from scotopic.cli.calibrated import Cameras, check_options, find_calibration, print_warnings
 from scotopic.cli.fused import MAP_FILE, TRAJECTORY_FILES, FusedResults
 from scotopic.cli.stream import ASSUMED_CAMERA, Taken, Views
-from scotopic.errors import OutputError, ScotopicError
+from scotopic.errors import OutputError, PairWarning, ScotopicError
 from scotopic.io import write_depth_png, write_png
+from scotopic.io.atomic import remove_leftovers
 from scotopic.io.frames import FRAMES, StereoFrames, frame_map_files, write_frame_maps
 from scotopic.io.replacement import Replacement
 from scotopic.io.video import VideoWriter, video_file
@@ -87,6 +89,7 @@ def match_clip(clip: Clip, options: ClipOptions, quiet: bool) -> dict[str, Any]:
         console.limited_threads(options.threads),
         ExitStack() as opened,
     ):
+        remove_leftovers(folder / VIDEO_FILES[0])
         with console.StageDisplay(quiet) as display:
             start = options.taken.start
             with display.stage(f"skipping to frame {start}") if start else nullcontext():
@@ -195,6 +198,7 @@ class _Results:
         self._saved: list[dict[str, Any]] = []
         self._times = [time.perf_counter()]  # of the start, and of the end of each pair
         self.film: VideoWriter | None = None
+        self._has_doubt = False
 
     @property
     def count(self) -> int:
@@ -221,6 +225,9 @@ class _Results:
         }
         if self._fused is not None:
             record |= self._fused.add(number, match, self.count in self._matcher.repeated)
+        if not self._has_doubt and (doubt := match.doubt_range()) is not None:
+            warnings.warn(f"Frame {number}: {doubt}", PairWarning, stacklevel=2)
+            self._has_doubt = True
         saving = self._savers.submit(self._kinds.write, self.place / FRAMES, number, match, self._views.cameras)
         self._pending.append((record, saving))
         self._wait_for_savers(2 * _SAVERS)
