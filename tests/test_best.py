@@ -25,7 +25,7 @@ from scotopic.settings import (
 )
 from scotopic.stages.channels import Pair
 from scotopic.stages.confidence import estimate_deviation
-from scotopic.stages.resolution import adapt_patches, shrink_pair
+from scotopic.stages.resolution import adapt_patches, shrink_pair, widen_search
 
 WIDTH, HEIGHT, LARGEST = 144, 96, 18  # a room whose disparities run from 1.9 to 14 px
 FEW: dict[str, Any] = {
@@ -201,11 +201,52 @@ def test_a_view_of_one_color_gives_an_empty_match(which: str) -> None:
     assert not result.confidence.any()
 
 
-def test_of_noise_alone_little_is_kept() -> None:
-    noise = np.random.default_rng(0).normal(0.5, 0.1, (2, 96, 128, 1)).astype(np.float32).clip(0, 1)
+@pytest.mark.parametrize("seed", [3, 4, 6])
+def test_of_read_noise_alone_nothing_is_kept(seed: int) -> None:
+    black = np.zeros((120, 160, 3), np.float32)
 
-    # Ten such pairs: 2 to 12 %.
-    assert best(*noise).coverage < 0.2
+    result = scotopic.match(*scotopic.simulate_pair(black, black, 20, 1, seed=seed), "best", "cpu", max_disparity=32)
+
+    assert not result.mask.any()
+    assert result.confidence.max() < 0.2
+
+
+@pytest.mark.parametrize("photons", [0.3, 2, 200])
+@pytest.mark.parametrize("level", [0.1, 0.9])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_of_noise_alone_nothing_is_kept(photons: float, level: float, channels: int) -> None:
+    plain = np.full((48, 64, channels), level, np.float32)
+
+    assert not best(*scotopic.simulate_pair(plain, plain, photons, 0.5, seed=1)).mask.any()
+
+
+def test_random_dots_are_matched_though_they_are_as_white_as_noise() -> None:
+    dots = np.random.default_rng(0).random((96, 136, 1), np.float32)
+
+    result = best(dots[:, :128], dots[:, 6:134])  # 6 px apart
+
+    assert result.coverage > 0.8
+    assert np.median(np.abs(result.disparity[result.mask] - 6)) < 0.25
+
+
+@pytest.mark.parametrize(("first", "end"), [(40, 41), (40, 46)])
+@pytest.mark.parametrize("photons", [2, 20])
+def test_a_short_range_where_nothing_lies_is_not_answered(first: int, end: int, photons: float) -> None:
+    result = best(*pair(photons), min_disparity=first, max_disparity=end)  # the room ends at 14 px
+
+    assert result.coverage < 0.05
+    assert ((result.disparity_all >= first) & (result.disparity_all <= end - 1)).all()
+
+
+@pytest.mark.parametrize(("first", "end"), [(4, 10), (0, 8)])
+def test_a_short_range_is_answered_where_the_scene_lies_in_it(first: int, end: int) -> None:
+    result, truth = best(*pair(20), min_disparity=first, max_disparity=end), room().disparity_left
+    inside = (truth > first) & (truth < end - 1)
+
+    assert result.mask[inside].mean() > 0.7
+    # A pixel beside the range may be off by less than one and be right.
+    far = (truth < first - 2) | (truth > end + 1)
+    assert result.mask[far].mean() < 0.15
 
 
 def test_clean_noiseless_views_are_no_trouble() -> None:
@@ -290,6 +331,28 @@ class TestSize:
         assert (chosen.matching.min_disparity, chosen.matching.max_disparity) == small
         assert half.left.shape == (32, 48, 1)
         assert half.variance == pytest.approx(0.1**2 / 4)
+
+    @pytest.mark.parametrize(
+        ("asked", "width", "searched"),
+        [
+            ((0, 32), 640, (0, 32)),
+            ((5, 90), 640, (5, 90)),
+            ((40, 46), 640, (27, 59)),
+            ((2, 6), 640, (0, 32)),
+            ((-4, 0), 640, (-18, 14)),
+            ((60, 64), 64, (32, 64)),
+            ((3, 9), 20, (0, 20)),
+            ((-9, 3), 12, (-12, 12)),
+        ],
+    )
+    def test_a_short_range_is_searched_with_what_lies_around(
+        self, asked: tuple[int, int], width: int, searched: tuple[int, int]
+    ) -> None:
+        matching = MatchingSettings(min_disparity=asked[0], max_disparity=asked[1])
+
+        wide = widen_search(replace(make_settings("best"), matching=matching), width)
+
+        assert wide.matching.disparities == range(*searched)
 
 
 class TestSettings:

@@ -51,6 +51,28 @@ def test_no_option_takes_the_next_option_for_its_value(command: str, option: str
     assert f"expected a value, but {other} follows" in message
 
 
+@pytest.mark.parametrize(("command", "option"), WITH_VALUE)
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_no_option_takes_an_empty_value(command: str, option: str, is_joined: bool) -> None:
+    is_short = not option.startswith("--")
+
+    result = run(command, *([f"{option}="] if is_joined and not is_short else [option, ""]))
+
+    assert result.exit_code == 2
+    message = " ".join(result.stderr.replace("│", " ").split())
+    assert f"'{option}" in message
+    assert "it is empty" in message
+
+
+def test_an_empty_path_is_not_the_current_folder(pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    for views in ((pair / "left.png", pair / "right.png"), ("", pair / "right.png")):
+        assert run("match", *views, "-o", "", *FAST).exit_code == 2
+    assert run("video", "", "", "-o", "out", *FAST).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_values_that_look_like_options_can_still_be_given(pair: Path, tmp_path: Path) -> None:
     views = pair / "left.png", pair / "right.png"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -164,6 +166,21 @@ class TestChannels:
 
         assert energy == pytest.approx((h**2).sum(), rel=1e-6)
         assert area == pytest.approx((correlation**2).sum() / (h**2).sum() ** 2, rel=1e-6)
+
+    def test_the_widest_band_kernel_takes_no_more_memory_than_its_rows(self) -> None:
+        tracemalloc.start()
+        energy, area = band_kernel(500.0, 2.0)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert most < 2e6  # each array of its 6001 x 6001 weights would take 288 MB
+        # Of so wide a band the sums are integrals: those of exp(-2 pi^2 s^2 q f^2) over both frequencies f.
+        square, fourth = (
+            sum((-1) ** k * math.comb(n, k) / (2 * math.pi * 500**2 * (n - k + 4 * k)) for k in range(n + 1))
+            for n in (2, 4)
+        )
+        assert energy == pytest.approx(square, rel=0.02)  # kernels are cut at three sigma
+        assert area == pytest.approx(fourth / square**2, rel=0.02)
 
     @pytest.mark.parametrize(("left", "right"), [(0.4, 0.5), (-0.8, 0.9), (1.2, 1.1), (0.0, 0.3)])
     def test_the_cost_is_minus_the_log_of_the_likelihood_ratio(self, left: float, right: float) -> None:

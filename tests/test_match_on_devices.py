@@ -119,7 +119,7 @@ LIGHTS: dict[str, dict[str, float]] = {
     "dim": {"fine_snr": 0.0, "full_size_snr": 1e9, "correlated_factor": 1e9, "fine_group_reach": 7},
     "bright": {"fine_snr": 0.0, "full_size_snr": 0.0, "correlated_factor": 1e9},
 }
-SMALL = {"dark": (20, 22), "dim": (10, 13), "bright": (8, 10)}  # enough patches for a group where it is denoised
+SMALL = {"dark": (20, 22), "dim": (10, 13), "bright": (9, 11)}  # enough patches for a group where it is denoised
 
 
 @on_cuda

@@ -151,6 +151,22 @@ def test_results_are_replaced_only_when_told(match: Match, tmp_path: Path) -> No
     assert Match.load(tmp_path).coverage == 0
 
 
+def test_a_match_replaces_a_match_and_not_what_another_command_has_written(match: Match, tmp_path: Path) -> None:
+    pair = ["left.png", "right.png"]
+    for name in pair:
+        (tmp_path / name).write_bytes(b"a view")
+    (tmp_path / "report.json").write_text(json.dumps({"photons": 2, "files": [*pair, "report.json"]}))  # of simulate
+
+    match.save(tmp_path, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, *pair}
+
+    report = json.loads((tmp_path / "report.json").read_text())
+    (tmp_path / "report.json").write_text(json.dumps({**report, "files": [*FILES, "depth.pfm"]}))
+    (tmp_path / "depth.pfm").write_bytes(b"of the earlier match")
+    match.save(tmp_path, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, *pair}
+
+
 @pytest.mark.parametrize("stopped_at", FILES)
 def test_an_interrupted_save_leaves_no_half_file(
     match: Match, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: str

@@ -226,6 +226,16 @@ def test_progress_goes_to_stderr_and_the_answer_to_stdout(source: Path, tmp_path
     assert json.loads(answer.stdout) == {**report_of(tmp_path / "json"), "folder": str(tmp_path / "json")}
 
 
+def test_what_a_killed_run_has_left_of_its_video_is_removed(source: Path, tmp_path: Path) -> None:
+    others = {".hidden.mp4", ".0123456789abcdef.tmp.npz", "0123456789abcdef.tmp.mp4"}
+    for name in (".0123456789abcdef.tmp.mp4", *others):
+        (tmp_path / name).write_bytes(b"")
+
+    succeed(source / "left", source / "right", "-o", tmp_path, "--count", 1, "--maps", "none")
+
+    assert listing(tmp_path) == {"video.mp4", "report.json", *others}
+
+
 def test_two_rates_are_warned_of(copied: Path, tmp_path: Path) -> None:
     write_video(copied / "right.avi", read_video(copied / "right.avi"), fps=25)
 

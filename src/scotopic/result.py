@@ -321,10 +321,12 @@ class Match:
         folder
             Created if it is missing.
         overwrite
-            Replace results that are already there: all files that their ``report.json`` lists.
+            Replace a match that is already there: all files that its ``report.json`` lists. What other commands have
+            written, such as a simulated pair, stays, except for files of the same names.
         """
         target = claim_folder(folder, FILES, overwrite)
-        with replaced_files(target, listed_files(target)) as stage:
+        earlier = listed_files(target) if os.path.isfile(target / "match.npz") else []
+        with replaced_files(target, earlier) as stage:
             self.write_files(stage)
         return target
 

@@ -34,11 +34,18 @@ class Command(TyperCommand):
     """A command that reports an expected error as one line on stderr and an exit code, without a traceback."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse the arguments; an option that needs a value does not take the next option for it."""
+        """Parse the arguments; an option that needs a value does not take the next option for it.
+
+        No argument is empty: a path would mean the current folder, and a shell's variable that is not set is empty.
+        """
         options = {flag: each for each in options_of(ctx) for flag in (*each.opts, *each.secondary_opts)}
         for flag, value in itertools.pairwise(itertools.takewhile(lambda arg: arg != "--", args)):
             if flag in options and value in options and not options[flag].is_flag:
                 raise typer.BadParameter(f"expected a value, but {value} follows.", ctx, options[flag])
+        for before, value in itertools.pairwise(["", *args]):
+            flag = value.removesuffix("=") or before
+            if value == "" or (flag in options and flag != value):
+                raise typer.BadParameter("it is empty.", ctx, options.get(flag))
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]

@@ -20,6 +20,7 @@ from scotopic.cli.fused import MAP_FILE, TRAJECTORY_FILES, FusedResults
 from scotopic.cli.stream import ASSUMED_CAMERA, Taken, Views
 from scotopic.errors import OutputError, ScotopicError
 from scotopic.io import write_depth_png, write_png
+from scotopic.io.atomic import remove_leftovers
 from scotopic.io.frames import FRAMES, StereoFrames, frame_map_files, write_frame_maps
 from scotopic.io.replacement import Replacement
 from scotopic.io.video import VideoWriter, video_file
@@ -93,6 +94,7 @@ def match_clip(
         console.limited_threads(options.threads),
         ExitStack() as opened,
     ):
+        remove_leftovers(folder / VIDEO_FILES[0])
         with console.StageDisplay(quiet) as display:
             start = options.taken.start
             with display.stage(f"skipping to frame {start}") if start else nullcontext():

@@ -11,6 +11,8 @@ from scotopic.errors import OutputError
 from scotopic.io.input_file import explain
 from scotopic.io.replacement import flush, settle
 
+_TEMPORARY, _DIGITS = ".{}.tmp{}", 16  # names of temporary files: hexadecimal digits, and the suffix of the file
+
 
 @contextmanager
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
@@ -30,7 +32,7 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         raise OutputError(f"Cannot write {shown}: this is not a valid file name ({error}).") from error
     if os.path.exists(final) and not os.path.isfile(final):
         raise OutputError(f"Cannot write {shown}: it exists and is not a plain file. Choose another name.")
-    temporary = final.with_name(f".{secrets.token_hex(8)}.tmp{final.suffix}")
+    temporary = final.with_name(_TEMPORARY.format(secrets.token_hex(_DIGITS // 2), final.suffix))
     try:
         # Not tempfile.mkstemp: it makes files that only their owner may read, and the rename would keep them so.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -52,6 +54,16 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # after the rename there is nothing left to remove
             temporary.unlink()
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove the temporary files that killed processes have left of `target`, or of others with its suffix beside it.
+
+    Only for who alone writes such files there: those of a process that still runs would vanish too.
+    """
+    for path in target.parent.glob(_TEMPORARY.format("[0-9a-f]" * _DIGITS, target.suffix)):
+        with suppress(OSError):
+            path.unlink()
 
 
 def claim_folder(folder: str | os.PathLike[str], names: Iterable[str], overwrite: bool = False) -> Path:

@@ -38,6 +38,7 @@ from scotopic.stages.junctions.fit import Junctions, fit_fields
 from scotopic.stages.local_light import remove_local_light
 from scotopic.stages.noise import NoiseModel, drop_equal_channels, estimate_noise
 from scotopic.stages.resolution import (
+    GUESS,
     SnrEstimate,
     adapt_patches,
     adapt_to_fine,
@@ -47,8 +48,10 @@ from scotopic.stages.resolution import (
     estimate_snr,
     measure_snr,
     relax_for_snr,
+    return_to_range,
     shrink_maps,
     shrink_pair,
+    widen_search,
 )
 from scotopic.stages.sgm import edge_penalties, refine_between, solve_along, solve_pixels, uniform_penalties
 from scotopic.stages.surfaces import SPACING, fit_planes
@@ -80,6 +83,7 @@ def match_evidence(
 
     ``light``, of both views, is how much light each pixel rests on, as a share of what most pixels rest on.
     """
+    asked, settings = settings, widen_search(settings, images[0].shape[1])
     shape, disparities = (images[0].shape[0], images[0].shape[1]), settings.matching.disparities
 
     with clock.stage(NOISE):
@@ -127,12 +131,16 @@ def match_evidence(
         dense, right, difference, hidden, confidence = backend.replayed(
             (calibration, disparities, factor, shape), work, merged, right, difference, hidden, score
         )
+        ranges = asked.matching.disparities, disparities
+        dense, right, confidence = return_to_range(backend, (dense, right), confidence, *ranges)
+        if not snr.has_structure:
+            confidence = backend.xp.clip(confidence, max=GUESS)
         disparity, reason = keep_confident(
             backend, dense, confidence, difference, hidden, images[0], settings.matching, settings.score.sparse_share
         )
 
     return Match.from_arrays(
-        settings,
+        asked,
         clock.timings,
         denoised=denoised,
         disparity=disparity,

@@ -10,7 +10,7 @@ from scotopic.errors import DeviceError
 from scotopic.settings import EvidenceMatchingSettings, JunctionSettings, Settings
 from scotopic.stages.census import census_offsets
 from scotopic.stages.denoising import SIZE, STRIDE
-from scotopic.stages.resolution import adapt_patches
+from scotopic.stages.resolution import adapt_patches, widen_search
 
 SMALLEST_TILE = 16  # patches along a side; below this a tile would be margin more than tile
 RESERVE = 0.9  # share of the free memory to plan with: allocators round up
@@ -29,7 +29,8 @@ def pair_bytes(settings: Settings, shape: tuple[int, int, int]) -> int:
         ``(height, width, channels)``.
     """
     height, width, channels = shape
-    candidates = len(settings.matching.disparities)
+    searched = widen_search(settings, width) if isinstance(settings, EvidenceMatchingSettings) else settings
+    candidates = len(searched.matching.disparities)
     junctions = _finest_junctions(settings)
     size, stride = junctions.patch_size, junctions.stride
     rows, columns = (-(-max(length - size, 0) // stride) + 1 for length in (height, width))

@@ -342,8 +342,8 @@ def add_times(total, values, factor):
         total[k] += factor * values[k]
 
 
-# Sums over a row of neighbors are of w, w x, w x^2, w d and w d x. Which of them, and which power of the row's distance y,
-# make the sums of w, w x, w y, w x^2, w x y, w y^2, w d, w d x and w d y.
+# Sums over a row of neighbors are of w, w x, w x^2, w d and w d x. Which of them, and which power of the distance y of
+# the row, make the sums of w, w x, w y, w x^2, w x y, w y^2, w d, w d x and w d y.
 _MOMENTS = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (3, 0), (4, 0), (3, 1))
 
 
