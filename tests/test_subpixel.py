@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from agreement import assert_maps_agree
@@ -103,3 +104,16 @@ def test_a_clear_texture_has_its_disparity_whatever_fraction_it_has(shift: float
 
     errors = found.disparity_all[44:-12, 36:-12] - shift  # of what both views see
     assert abs(float(np.median(errors))) < 0.06
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.5, 30.5])
+def test_what_lies_at_an_end_of_the_search_range_is_not_drawn_away_from_it(shift: float) -> None:
+    picture = scotopic.render_scene(192, 128).left
+    move = np.float32([[1, 0, -shift], [0, 1, 0]])
+    other = cv2.warpAffine(picture, move, (192, 128), borderMode=cv2.BORDER_REPLICATE)
+    pair = scotopic.simulate_pair(picture, other, photons=2, read_noise=1)
+
+    found = scotopic.match(*pair, max_disparity=32, device="cpu", check=False)
+
+    inner = found.disparity_all[:, 40:]  # what the other view has too
+    assert np.mean(np.abs(inner - shift) < 1) > 0.9

@@ -139,9 +139,12 @@ def refine_between(backend: Backend[Array], volume: Array, disparity: Array, fir
     xp, last = backend.xp, volume.shape[0] - 1
     if last < 4:
         return disparity
-    nearest = xp.clip(xp.floor(disparity - first + 0.5), min=2, max=last - 2)
+    own = xp.floor(disparity - first + 0.5)
+    nearest = xp.clip(own, min=2, max=last - 2)
     index = xp.astype(nearest, xp.int64)[None]
     slope, offset = flank_offset([xp.take_along_axis(volume, index + k, axis=0)[0] for k in range(-2, 3)], xp)
+    # At the ends of the range one flank is missing: what lies around another candidate says nothing of this one.
+    slope, offset = (xp.where(nearest == own, each, 0.0) for each in (slope, offset))
     # Counted from the present disparity, which may be another candidate's in the pixels around.
     offset = backend.blur(offset + slope * (nearest + first - disparity), reach)
     change = offset / (backend.blur(slope, reach) + FLAT)
@@ -155,7 +158,9 @@ def reference_refined(
     """Return the refined disparity straight from the definition."""
     offsets, slopes = np.zeros(disparity.shape), np.zeros(disparity.shape)
     for i, j in np.ndindex(*disparity.shape):
-        nearest = min(max(math.floor(disparity[i, j] - first + 0.5), 2), len(volume) - 3)
+        nearest = math.floor(disparity[i, j] - first + 0.5)
+        if not 2 <= nearest <= len(volume) - 3:  # one flank is missing
+            continue
         far_below, below, _, above, far_above = volume[nearest - 2 : nearest + 3, i, j]
         flank = far_above - above if below > above else far_below - below
         slopes[i, j] = 2 * max(flank, abs(below - above))
