@@ -172,22 +172,33 @@ def add_products(left, right, shift, out):
                 line[x] += a[x] * b[width - 1]
 
 
+@njit(**_INLINE)
+def add_apart(a, b, total):
+    """Add how far two features of some pixels are apart.
+
+    As the larger less the smaller, which the compiler does with bytes; ``abs`` takes it to numbers of 64 bits.
+    """
+    for k in range(total.size):
+        total[k] += int16(max(a[k], b[k]) - min(a[k], b[k]))
+
+
 @njit(cache=True, **_FAST)
 def census_costs(left, right, shift, out):
     """Mean of ``|left(y, x) - right(y, x - shift)|`` over the features, the last columns repeated."""
     features, height, width = left.shape
     total = np.empty(width, np.int16)  # 127 features would fit
+    first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
     for y in range(height):
-        total[:] = 0
-        first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
+        for x in range(width):
+            total[x] = 0
         for f in range(features):
             a, b = left[f, y], right[f, y]
             for x in range(first):
-                total[x] += int16(abs(int16(a[x]) - int16(b[0])))
-            for x in range(first, last):
-                total[x] += int16(abs(int16(a[x]) - int16(b[x - shift])))
+                total[x] += int16(max(a[x], b[0]) - min(a[x], b[0]))
+            if first < last:
+                add_apart(a[first:last], b[first - shift : last - shift], total[first:last])
             for x in range(max(first, last), width):
-                total[x] += int16(abs(int16(a[x]) - int16(b[width - 1])))
+                total[x] += int16(max(a[x], b[width - 1]) - min(a[x], b[width - 1]))
         for x in range(width):
             out[y, x] = total[x] / float32(features)
 
