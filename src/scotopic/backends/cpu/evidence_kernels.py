@@ -44,16 +44,16 @@ def make_find_groups(size: int) -> Any:
                     continue
                 begin, end = max(0, -dx), min(width, width - dx)
                 for y in range(max(begin_y, -dy), min(end_y, height - dy)):
-                    line = lines[y - begin_y]
+                    line = lines[y - begin_y, begin:end]
                     for c in range(channels):
-                        here, there = pilot[c, y], pilot[c, y + dy]
+                        here, there = pilot[c, y, begin:end], pilot[c, y + dy, begin + dx : end + dx]
                         if c == 0:
-                            for x in range(begin, end):
-                                off = here[x] - there[x + dx]
+                            for x in range(here.size):
+                                off = here[x] - there[x]
                                 line[x] = off * off
                         else:
-                            for x in range(begin, end):
-                                off = here[x] - there[x + dx]
+                            for x in range(here.size):
+                                off = here[x] - there[x]
                                 line[x] += off * off
                 for i in range(first, stop):
                     top = rows[i]
@@ -159,15 +159,17 @@ def filter_groups(first, stop, groups, noisy, clear, variance, filtered, confide
 def add_products(left, right, shift, out):
     """``out(y, x) += sum over features of left(y, x) * right(y, x - shift)``, the last columns repeated."""
     features, height, width = left.shape
+    first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
     for y in range(height):
         line = out[y]
         for f in range(features):
             a, b = left[f, y], right[f, y]
-            first, last = min(max(shift, 0), width), max(min(width + shift, width), 0)
             for x in range(first):
                 line[x] += a[x] * b[0]
-            for x in range(first, last):
-                line[x] += a[x] * b[x - shift]
+            if first < last:
+                here, there, middle = a[first:last], b[first - shift : last - shift], line[first:last]
+                for x in range(middle.size):
+                    middle[x] += here[x] * there[x]
             for x in range(max(first, last), width):
                 line[x] += a[x] * b[width - 1]
 
