@@ -61,7 +61,8 @@ def test_only_names_of_this_server_are_answered(sessions: Sessions, host: str, h
 
 
 def test_an_empty_host_is_refused_because_it_would_let_everybody_in() -> None:
-    assert "--host is empty" in error_line(run("app", "--no-browser", "--host", ""))
+    assert "--host is empty" in error_line(run("app", "--no-browser", "--host", " "))
+    assert "'--host': it is empty" in run("app", "--no-browser", "--host", "").stderr
 
 
 def test_abandoned_uploads_go_whatever_they_are(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
