@@ -308,9 +308,9 @@ def add_votes(
 def weigh_alike(here, there, weights, factor, sharpness, out):
     """``factor weights exp(-sharpness (there - here)^2)`` of some neighbors.
 
-    ``exp(-t)`` is the 32nd power of a polynomial, which takes as many multiplications and no table or branch, so that
-    several neighbors are computed at a time. It is off by a few millionths, and where ``t`` is above 20, and the weight
-    nothing, by more.
+    ``exp(-t)`` is computed as the 32nd power of a polynomial: without a table or a branch, so that several neighbors
+    are computed at a time. Its relative error is a few millionths; above ``t = 20`` it is larger, but there the weight
+    is next to nothing.
     """
     for k in range(out.size):
         jump = there[k] - here[k]
